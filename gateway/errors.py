@@ -1,0 +1,182 @@
+"""What a client is told when a request fails: one tree, one envelope, one handler.
+
+    ApiError                      status  code
+    ├── InvalidRequest            400     invalid_value, unsupported_parameter, … (`code` says which)
+    ├── InvalidApiKey             401     invalid_api_key        one body for missing, malformed, unknown, revoked
+    ├── PermissionDenied          403     permission_denied
+    ├── NotFound                  404     not_found
+    │   └── ModelNotFound         404     model_not_found        lists what the key may use
+    ├── MethodNotAllowed          405     method_not_allowed
+    ├── RequestTooLarge           413     request_too_large
+    ├── ServerError               500     server_error           says nothing of the cause
+    └── Unavailable               503                            with `retry-after`
+        ├── StorageUnavailable    503     storage_unavailable
+        ├── EngineUnavailable     503     engine_unavailable
+        └── Draining              503     draining
+
+Every body is `{"error": {"message", "type", "param", "code"}}` with all four keys, the framework's own errors
+included; 422 never leaves. Messages never hold keys, prompts or stack traces.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from inference.protocol import EngineError
+
+INVALID = "invalid_request_error"
+SERVER = "server_error"
+
+
+class ApiError(Exception):
+    """A failure in OpenAI's words."""
+
+    def __init__(
+        self,
+        status: int,
+        type: str,
+        code: str,
+        message: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.type, self.code, self.message, self.param = status, type, code, message, param
+        self.headers = dict(headers or {})
+
+    def body(self) -> dict[str, dict[str, str | None]]:
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+
+class InvalidRequest(ApiError):
+    def __init__(self, message: str, param: str | None = None, code: str = "invalid_value") -> None:
+        super().__init__(400, INVALID, code, message, param)
+
+
+class InvalidApiKey(ApiError):
+    """Takes no arguments: whatever the cause, the body is the same."""
+
+    def __init__(self) -> None:
+        message = "Incorrect API key provided. Send a key of this gateway as 'Authorization: Bearer sk-sg-…'."
+        super().__init__(401, INVALID, "invalid_api_key", message, headers={"www-authenticate": "Bearer"})
+
+
+class PermissionDenied(ApiError):
+    def __init__(self, message: str = "This key may not do that. Ask an operator for a key with the scope.") -> None:
+        super().__init__(403, "permission_error", "permission_denied", message)
+
+
+class NotFound(ApiError):
+    def __init__(self, message: str, code: str = "not_found", param: str | None = None) -> None:
+        super().__init__(404, INVALID, code, message, param)
+
+
+class ModelNotFound(NotFound):
+    def __init__(self, model: str, available: list[str]) -> None:
+        shown = model if len(model) <= 100 else model[:100] + "…"
+        may = ", ".join(f"`{name}`" for name in available) or "none"
+        message = f"The model `{shown}` does not exist or you do not have access to it. Models this key may use: {may}."
+        super().__init__(message, "model_not_found", "model")
+
+
+class MethodNotAllowed(ApiError):
+    def __init__(self, method: str, path: str, allow: str | None = None) -> None:
+        message = f"Not allowed to {method} on {path}." + (f" Allowed: {allow}." if allow else "")
+        super().__init__(405, INVALID, "method_not_allowed", message, headers={"allow": allow} if allow else None)
+
+
+class RequestTooLarge(ApiError):
+    def __init__(self, limit: int) -> None:
+        message = f"The request body is over {limit} bytes, the most this gateway takes (SPECGATE_MAX_BODY_BYTES)."
+        super().__init__(413, INVALID, "request_too_large", message)
+
+
+class ServerError(ApiError):
+    def __init__(self, message: str | None = None, code: str = "server_error") -> None:
+        told = message or "The server had an error processing the request. Its log has the cause under x-request-id."
+        super().__init__(500, SERVER, code, told)
+
+
+class Unavailable(ApiError):
+    def __init__(self, code: str, message: str, retry_after: int = 1) -> None:
+        super().__init__(503, SERVER, code, message, headers={"retry-after": str(retry_after)})
+
+
+class StorageUnavailable(Unavailable):
+    def __init__(self) -> None:
+        super().__init__("storage_unavailable", "The usage ledger cannot be reached, so nothing was run. Try again.")
+
+
+class EngineUnavailable(Unavailable):
+    def __init__(self, message: str = "The engine is starting or has stopped. /readyz says why. Try again.") -> None:
+        super().__init__("engine_unavailable", message, retry_after=2)
+
+
+class Draining(Unavailable):
+    def __init__(self) -> None:
+        super().__init__("draining", "This gateway is shutting down. Try again.", retry_after=5)
+
+
+def from_engine(error: EngineError) -> ApiError:
+    """The engine's refusal, in the same words and under the same status."""
+    failure = error.failure
+    if failure.status == HTTPStatus.BAD_REQUEST:
+        return InvalidRequest(failure.message, failure.param, failure.code)
+    if failure.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return Unavailable(failure.code, failure.message, retry_after=2)
+    return ServerError(failure.message, failure.code)
+
+
+def from_framework(error: HTTPException, request: Request) -> ApiError:
+    headers = error.headers or {}
+    match error.status_code:
+        case 404:
+            return NotFound(f"Unknown path: {request.method} {request.url.path}.", "unknown_url")
+        case 405:
+            return MethodNotAllowed(request.method, request.url.path, headers.get("allow") or headers.get("Allow"))
+        case status if status < 500:
+            return ApiError(400, INVALID, "invalid_request", str(error.detail))
+        case _:
+            return ServerError()
+
+
+def render(error: ApiError) -> JSONResponse:
+    return JSONResponse(error.body(), status_code=error.status, headers=error.headers)
+
+
+def install_handlers(app: FastAPI) -> None:
+    """The one place where exceptions become answers. What no handler knows is caught by `telemetry.RequestLog`."""
+
+    async def handle(request: Request, error: Exception) -> JSONResponse:
+        return render(as_api_error(error, request))
+
+    for kind in (ApiError, EngineError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, handle)
+
+
+def as_api_error(error: Exception, request: Request) -> ApiError:
+    match error:
+        case ApiError():
+            return error
+        case EngineError():
+            return from_engine(error)
+        case HTTPException():
+            return from_framework(error, request)
+        case RequestValidationError():
+            return _from_fastapi(error.errors())
+        case _:
+            return ServerError()
+
+
+def _from_fastapi(problems: Any) -> ApiError:
+    """Parameters that FastAPI itself validates (queries, paths): the first problem, in OpenAI's words."""
+    first = problems[0]
+    name = str(first["loc"][-1])
+    code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
+    return InvalidRequest(f"Invalid value for '{name}': {first['msg']}.", name, code)

@@ -1,0 +1,122 @@
+"""Every setting of the gateway, once: name, default, environment variable.
+
+A setting `x` is read from `SPECGATE_X` (three keep the names that every host knows: HOST, PORT, DATABASE_URL),
+else from the TOML file `SPECGATE_CONFIG` (default `$SPECGATE_HOME/specgate.toml`), else from its default; a value
+passed to `Settings(…)` wins over all. A key in the file that no setting has is an error. Values are frozen.
+"""
+
+import os
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+def _plain(name: str) -> AliasChoices:
+    """An environment variable without the prefix; the file and the code say the field's own name."""
+    return AliasChoices(name.lower(), name)
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix="SPECGATE_",
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        env_ignore_empty=True,
+        hide_input_in_errors=True,
+    )
+
+    # where it listens and where it keeps its state
+    host: str = Field(default="127.0.0.1", validation_alias=_plain("HOST"))
+    port: int = Field(default=8000, ge=0, le=65535, validation_alias=_plain("PORT"))
+    """0: any free port; the start-up line says which."""
+    admin_bind: str | None = None
+    """host:port of the admin routes. None: the same port on loopback, and no admin routes on a public bind."""
+    home: Path = Path(".specgate")
+    database_url: str | None = Field(default=None, validation_alias=_plain("DATABASE_URL"))
+    """None: SQLite under `home`."""
+    durability: Literal["process", "power"] = "process"
+    """process: what was committed survives any kill of this process; power: the loss of power too."""
+
+    # keys: None means made at the first start and kept under `home`
+    bootstrap_key: SecretStr | None = None
+    admin_key: SecretStr | None = None
+    secret: SecretStr | None = None
+
+    # the engine
+    model: str = "smollm2-135m"
+    """A name of the catalogue or a local folder."""
+    device: str = "auto"
+    dtype: str | None = None
+    max_model_len: int | None = Field(default=None, ge=2)
+    engine_url: str | None = None
+    """An engine process that runs elsewhere. None: one is started and healed here."""
+    worker_secret: SecretStr | None = None
+    """Shared with the engine at `engine_url`. None: drawn for the one started here."""
+
+    # requests
+    max_body_bytes: int = Field(default=8 * 2**20, ge=1)
+    drain_seconds: float = Field(default=30.0, ge=0)
+    keepalive_seconds: float = Field(default=8.0, gt=0)
+    """A stream that is silent for so long gets a comment, so that no proxy takes it for dead."""
+    header_seconds: float = Field(default=10.0, gt=0)
+    """Response headers leave when the engine accepts, or after so long, whichever is first."""
+    settle_seconds: float = Field(default=2.0, gt=0)
+    """How long an aborted request may take to say what it used."""
+    checkpoint_tokens: int = Field(default=64, ge=1)
+    checkpoint_seconds: float = Field(default=1.0, gt=0)
+
+    @property
+    def database(self) -> str:
+        return self.database_url or f"sqlite+aiosqlite:///{self.home.absolute() / 'specgate.db'}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+    @property
+    def serves_admin(self) -> bool:
+        """Whether the public application may carry admin routes."""
+        return self.is_loopback and self.admin_bind is None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, EnvSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls, _config_file())
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def split_bind(bind: str) -> tuple[str, int]:
+    """`host:port`, IPv6 hosts in brackets."""
+    host, colon, port = bind.rpartition(":")
+    if not colon or not port.isdigit():
+        raise ValueError(f"{bind!r} is no bind: write host:port, as 127.0.0.1:8001")
+    return host.strip("[]"), int(port)
+
+
+def _config_file() -> Path:
+    home = os.environ.get("SPECGATE_HOME") or ".specgate"
+    return Path(os.environ.get("SPECGATE_CONFIG") or Path(home) / "specgate.toml")
