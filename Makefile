@@ -1,0 +1,53 @@
+# SpecGate. `make serve` starts it and `make test` tests it; every target first sets up what it needs.
+#
+#   PYTHON=python3.12   which Python makes the environment (3.11 to 3.13; the first one found)
+#   VENV=/disk/venv     where the environment lies
+#   TORCH_INDEX=https://…  where PyTorch comes from (a CUDA or CPU build of your choice)
+#   PYTEST='-k chat'    what is added to pytest's command line
+
+VENV ?= .venv
+BIN = $(VENV)/bin
+PYTEST ?=
+# Two test workers share the cores: a thread pool for each core in each of them would only wait.
+TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+
+export VENV PYTHON TORCH_INDEX
+.PHONY: help setup serve demo test test-long check fix clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make serve      set up and start SpecGate on 127.0.0.1:8000 (PORT=, HOST=, SPECGATE_HOME=)"
+	@echo "make demo       an edit with and without its prediction, side by side (in a second terminal)"
+	@echo "make test       the test suite; make test-long: kill loops, soaks and simulations"
+	@echo "make check      format, lint, types and import rules; make fix: repair what can be"
+	@echo "make setup      only the environment; make clean: remove it"
+
+setup:
+	@sh .ci/setup
+
+serve: setup
+	@exec $(BIN)/specgate serve
+
+demo: setup
+	@exec $(BIN)/specgate demo
+
+test: setup
+	$(TESTS) -n 2 -m "not long" $(PYTEST)
+
+# pytest's exit 5 says that no test is marked long: that is told, and is no failure.
+test-long: setup
+	$(TESTS) -m long $(PYTEST) || { status=$$?; test $$status -eq 5 && echo "no long test exists"; }
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
