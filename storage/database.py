@@ -1,0 +1,107 @@
+"""One database, SQLite or PostgreSQL, and its units of work.
+
+`unit()` is one transaction and the only commit; `view()` only reads. SQLite has one writer: the writing pool holds a
+single connection and every transaction on it takes the write lock at its start, so two units of one process queue
+instead of failing half-way. Whatever the driver raises because the database is away becomes `StorageAway`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Literal
+
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from storage.engines import postgres_engine, sqlite_reader, sqlite_writer
+from storage.errors import StorageAway
+from storage.schema import migrate_sqlite, refuse_outdated
+
+Durability = Literal["process", "power"]
+"""process: survives any `kill -9` of this program; power: survives the loss of power too."""
+Session = AsyncConnection
+
+
+class Database:
+    """Open with `await Database.open(url)`; close before the program ends."""
+
+    def __init__(self, writer: AsyncEngine, reader: AsyncEngine, durability: Durability, patience: float) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._patience = patience
+        self.durability: Durability = durability
+
+    @classmethod
+    async def open(cls, url: str, *, durability: Durability = "process") -> "Database":
+        """SQLite (`sqlite+aiosqlite:///path`) is migrated first; PostgreSQL (`postgresql+psycopg://…`) never is.
+
+        PostgreSQL always has `power`. Raises SchemaOutdated, StorageAway.
+        """
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            migrate_sqlite(parsed)
+            return cls(sqlite_writer(parsed, durability), sqlite_reader(parsed), durability, patience=5.0)
+        engine = postgres_engine(parsed)
+        database = cls(engine, engine.execution_options(postgresql_readonly=True), "power", patience=1.0)
+        try:
+            async with database.view() as session:
+                await session.run_sync(refuse_outdated)
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    @asynccontextmanager
+    async def unit(self) -> AsyncIterator[Session]:
+        """One unit of work: committed when the block ends well, rolled back when it raises."""
+        with _away():
+            connection = await self._connect(self._writer)
+            try:
+                async with connection.begin():
+                    yield connection
+            finally:
+                await connection.close()
+
+    @asynccontextmanager
+    async def view(self) -> AsyncIterator[Session]:
+        """One consistent look. Writing in it fails."""
+        with _away():
+            connection = await self._connect(self._reader)
+            try:
+                yield connection
+            finally:
+                await connection.close()
+
+    async def ping(self) -> None:
+        """Raises StorageAway where the database does not answer within a second or so."""
+        async with self.view() as session:
+            try:
+                async with asyncio.timeout(1.0):
+                    await session.execute(text("SELECT 1"))
+            except TimeoutError as error:
+                raise StorageAway("the database did not answer within a second") from error
+
+    async def close(self) -> None:
+        await self._writer.dispose()
+        await self._reader.dispose()
+
+    async def _connect(self, engine: AsyncEngine) -> AsyncConnection:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await engine.connect()
+        except TimeoutError as error:
+            raise StorageAway(f"no connection to the database within {self._patience:g} s") from error
+
+
+@contextmanager
+def _away() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        # Only the driver's words: SQLAlchemy's own message would add the statement.
+        raise StorageAway(str(error.orig)) from error
+    except PoolTimeout as error:
+        raise StorageAway("every connection to the database is busy") from error

@@ -1,0 +1,28 @@
+"""What can go wrong in storage, for a caller to act on.
+
+StorageError
+├── StorageAway      the database does not answer now: try again (503)
+├── SchemaOutdated   the schema is older than this program: upgrade it
+├── KeyRefused       a preset key that cannot be used, and why
+└── UnknownRequest   a settlement or checkpoint of a request that was never opened
+"""
+
+
+class StorageError(Exception):
+    """Any failure of storage."""
+
+
+class StorageAway(StorageError):
+    """The database does not answer; nothing was committed, or it is unknown whether it was."""
+
+
+class SchemaOutdated(StorageError):
+    """The database was made by an older version and is not migrated by a start."""
+
+
+class KeyRefused(StorageError):
+    """A preset key was refused. The message says why and never holds the key."""
+
+
+class UnknownRequest(StorageError):
+    """There is no open entry for this request."""

@@ -1,0 +1,12 @@
+"""Identifiers that sort by the time they were made (UUID version 7, RFC 9562, method 3)."""
+
+import secrets
+import time
+
+
+def uuid7() -> str:
+    """48 bits of milliseconds, 12 bits of their fraction, 62 random bits; 32 hexadecimal digits."""
+    millis, rest = divmod(time.time_ns(), 1_000_000)
+    fraction = rest * 4096 // 1_000_000
+    value = (millis << 80) | (0x7 << 76) | (fraction << 64) | (0b10 << 62) | secrets.randbits(62)
+    return f"{value:032x}"

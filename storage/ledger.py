@@ -1,0 +1,109 @@
+"""The ledger: one durable `open` a request before its first byte, exactly one `settle`, nothing ever changed.
+
+That there is at most one of each is a constraint of the database, so owner, reconciler and a repeated call may
+race: one of them writes, the others are told so.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from storage.database import Session
+from storage.entries import checkpoint_values, copied, interrupted, open_entry_from, open_values, settle_values
+from storage.errors import UnknownRequest
+from storage.ids import uuid7
+from storage.ledger_rules import find_problems
+from storage.models import ledger_entries
+from storage.values import Figures, OpenEntry, Problem, Settlement
+
+_entries = ledger_entries.c
+
+
+class Ledger:
+    """The ledger, in one unit of work."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def open(self, entry: OpenEntry) -> bool:
+        """False where the request was already open."""
+        return await self._append("open", 0, open_values(entry, entry.at or datetime.now(UTC)))
+
+    async def checkpoint(
+        self,
+        request_id: str,
+        generated: int,
+        delivered: int,
+        figures: Figures | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """How far a request has come: what is billed if its gateway dies."""
+        opened = await self._opened(request_id)
+        last = await self._session.scalar(
+            select(func.max(_entries.seq)).where(_entries.request_id == request_id, _entries.kind == "checkpoint")
+        )
+        values = checkpoint_values(figures or Figures(), generated, delivered, at or datetime.now(UTC))
+        await self._append("checkpoint", (last or 0) + 1, copied(opened) | values)
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """False where it is settled already; the race is never an error. Raises UnknownRequest."""
+        return await self._settle(await self._opened(settlement.request_id), settlement)
+
+    async def unsettled(self, owner: str | None = None) -> list[OpenEntry]:
+        """Open requests, oldest first; of one owner, or of all."""
+        rows = await self._session.execute(_unsettled(None if owner is None else [owner]))
+        return [open_entry_from(row) for row in rows]
+
+    async def reconcile(self, dead: Collection[str]) -> int:
+        """Settle what dead owners left open, from each request's last checkpoint; returns how many.
+
+        Visible, and so billed, is what was surely delivered.
+        """
+        opened = (await self._session.execute(_unsettled(dead))).all()
+        settled = [await self._interrupt(row) for row in opened]
+        return sum(settled)
+
+    async def verify(self) -> list[Problem]:
+        """Every entry that breaks a rule of the ledger; empty is proof."""
+        return await find_problems(self._session)
+
+    async def _interrupt(self, opened: Row[Any]) -> bool:
+        statement = (
+            select(ledger_entries)
+            .where(_entries.request_id == opened.request_id, _entries.kind == "checkpoint")
+            .order_by(_entries.seq.desc())
+            .limit(1)
+        )
+        last = (await self._session.execute(statement)).one_or_none()
+        return await self._settle(opened, interrupted(opened, last))
+
+    async def _opened(self, request_id: str) -> Row[Any]:
+        statement = select(ledger_entries).where(_entries.request_id == request_id, _entries.kind == "open")
+        row = (await self._session.execute(statement)).one_or_none()
+        if row is None:
+            raise UnknownRequest(f"request {request_id} was never opened in this ledger")
+        return row
+
+    async def _settle(self, opened: Row[Any], settlement: Settlement) -> bool:
+        values = settle_values(settlement, settlement.at or datetime.now(UTC))
+        return await self._append("settle", 2**31 - 1, copied(opened) | values)
+
+    async def _append(self, kind: str, seq: int, values: dict[str, Any]) -> bool:
+        insert = postgresql.insert if self._session.dialect.name == "postgresql" else sqlite.insert
+        row = values | {"entry_id": uuid7(), "kind": kind, "seq": seq}
+        result = await self._session.execute(insert(ledger_entries).values(row).on_conflict_do_nothing())
+        return result.rowcount == 1
+
+
+def _unsettled(owners: Collection[str] | None) -> Select[Any]:
+    settled = ledger_entries.alias("settled")
+    is_settled = (
+        select(settled.c.entry_id)
+        .where(settled.c.request_id == _entries.request_id, settled.c.kind == "settle")
+        .exists()
+    )
+    statement = select(ledger_entries).where(_entries.kind == "open", ~is_settled).order_by(_entries.entry_id)
+    return statement if owners is None else statement.where(_entries.owner.in_(owners))

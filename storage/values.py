@@ -1,0 +1,160 @@
+"""The plain values storage takes and gives: frozen, checked when made, all times aware and in UTC.
+
+A value that a database could not keep (NUL, lone surrogate, oversized text) is refused here, before any
+transaction, so that it can never cost a neighbour its row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from storage.texts import check_label, check_text
+
+KeyKind = Literal["inference", "operator"]
+RejectedPolicy = Literal["free", "billed", "capped"]
+Outcome = Literal["completed", "disconnected", "error", "engine_lost", "interrupted"]
+"""How a request ended: `engine_lost` the engine died, `interrupted` the gateway did (found by the reconciler)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Who is billed. `rejected_prediction`: whether rejected prediction tokens join `completion_tokens`."""
+
+    id: str
+    name: str
+    rejected_prediction: RejectedPolicy
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as the database knows it: no secret."""
+
+    public_id: str
+    tenant_id: str
+    kind: KeyKind
+    name: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """To the minute."""
+
+    def is_active(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key at its birth, the only moment its secret is known."""
+
+    public_id: str
+    secret: str = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """The whole key, as a client sends it."""
+        return f"sk-sg-{self.public_id}-{self.secret}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposerFigures:
+    """What one proposer's drafts came to."""
+
+    drafts: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    accepted_by_position: tuple[int, ...] = ()
+
+    @property
+    def rejected(self) -> int:
+        return self.drafted - self.accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a request used, summed over its choices."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    generated_tokens: int = 0
+    """Emitted by the engine."""
+    delivered_tokens: int = 0
+    """Written to the socket."""
+    visible_tokens: int = 0
+    """Billed as visible: generated on end, error and disconnect; delivered where the engine died."""
+    completion_tokens: int = 0
+    """Visible, and rejected prediction tokens as the tenant's policy says (`billed_completion`)."""
+    prediction_tokens: int = 0
+    accepted_prediction_tokens: int = 0
+    rejected_prediction_tokens: int = 0
+    steps: int = 0
+    idle_passes: int = 0
+    accepted_delivered: int = 0
+    choices_with_output: int = 0
+    """Choices that emitted at least one token: their first tokens come from prefill, not from a step."""
+    final: bool = False
+    """True where every choice's figures are the engine's last word; the identities hold for these."""
+    by_proposer: Mapping[str, ProposerFigures] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by name, as in `inference.protocol.Timings`."""
+    config_versions: Mapping[int, int] = field(default_factory=dict)
+    """Drafter configuration version → steps run under it."""
+
+    def __post_init__(self) -> None:
+        for name in self.by_proposer:
+            check_text("proposer", name, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEntry:
+    """A request is about to be answered. Written before its first byte."""
+
+    request_id: str
+    tenant_id: str
+    key_id: str
+    model: str
+    route: str
+    owner: str
+    """The gateway process that will settle it (its epoch)."""
+    rejected_prediction: RejectedPolicy = "free"
+    choices: int = 1
+    workload: str | None = None
+    user_hash: str | None = None
+    at: datetime | None = None
+    """None: now."""
+
+    def __post_init__(self) -> None:
+        limits = {"request_id": 128, "tenant_id": 64, "key_id": 64, "model": 256, "route": 128, "owner": 128}
+        for name, limit in limits.items():
+            check_text(name, getattr(self, name), limit)
+        if self.workload is not None:
+            check_label("workload", self.workload)
+        if self.user_hash is not None:
+            check_text("user_hash", self.user_hash, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The end of a request. `figures.completion_tokens` is what its client was shown."""
+
+    request_id: str
+    outcome: Outcome
+    figures: Figures
+    at: datetime | None = None
+    """None: now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A rule of the ledger that an entry breaks."""
+
+    rule: str
+    request_id: str
+
+
+def billed_completion(policy: RejectedPolicy, visible: int, accepted: int, rejected: int) -> int:
+    """`completion_tokens`: visible, and of the rejected prediction tokens none, all, or as many as were accepted."""
+    extra = {"free": 0, "billed": rejected, "capped": min(rejected, accepted)}[policy]
+    return visible + extra
