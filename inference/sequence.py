@@ -96,12 +96,18 @@ class Sequence:
     """Benchmarks only: the output to dictate, by output position; after it, end of text."""
     leader: "Sequence | None" = None
     """Choice 0 of the same request; the others wait for its prompt to be computed and share its blocks."""
+    priority: int = 0
+    """Lower runs first."""
 
     status: Status = Status.WAITING
     num_computed: int = 0
     draft: Proposal = NO_DRAFT
     blocks: list[int] = field(default_factory=list)
     """Block table: position p lies in blocks[p // block_size], row p % block_size."""
+    digests: list[bytes] = field(default_factory=list)
+    """Digest of each full block of committed tokens, chained on the one before it."""
+    num_published: int = 0
+    """Leading blocks already offered to the prefix index."""
     memory: dict[str, Any] = field(default_factory=dict)
     """What each proposer remembers of this sequence, under its own name; gone with the sequence."""
 

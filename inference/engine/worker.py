@@ -1,0 +1,111 @@
+"""The thread that runs the engine: an inbox of commands, then a step, then delivery; and what happens when a step fails.
+
+Everything that touches the engine happens on this thread, between two steps. `deliver` is called on it too, so it must
+only hand the event on (the server uses `loop.call_soon_threadsafe`).
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from inference.config import SpeculationConfig
+from inference.engine.engine import Engine, EngineLoad, StepOutput
+from inference.protocol import Failure, TokenEvent
+from inference.sequence import Sequence
+
+Deliver = Callable[[TokenEvent | Failure], None]
+Command = Callable[[], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Runs one engine until `close`, or until a step raises: then every open request fails and `failure` says why."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._inbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._deliver: dict[str, Deliver] = {}
+        self._open_choices: dict[str, int] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._load = engine.load()
+        self.failure: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, sequences: list[Sequence], deliver: Deliver) -> None:
+        """Run the choices of one request; `deliver` gets each event, and a Failure if the engine breaks."""
+        self._inbox.put(lambda: self._submit(sequences, deliver))
+
+    def abort(self, request_id: str) -> None:
+        self._inbox.put(lambda: self._abort(request_id))
+
+    def set_speculation(self, config: SpeculationConfig) -> None:
+        self._inbox.put(lambda: self._engine.set_speculation(config))
+
+    def load(self) -> EngineLoad:
+        """As of the last step."""
+        return self._load
+
+    def close(self) -> None:
+        """Stop after the step in progress; requests still open are not answered."""
+        self._inbox.put(self._close)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._take_commands()
+                if self._engine.has_work and not self._closing:
+                    self._hand_out(self._engine.step())
+                self._load = self._engine.load()
+        except Exception as error:  # noqa: BLE001 - whatever broke, open requests must hear of it
+            self._fail(error)
+
+    def _take_commands(self) -> None:
+        """Run what lies in the inbox; wait for something only when there is no work."""
+        try:
+            while True:
+                self._inbox.get(block=not self._engine.has_work and not self._closing)()
+                self._load = self._engine.load()
+        except queue.Empty:
+            return
+
+    def _submit(self, sequences: list[Sequence], deliver: Deliver) -> None:
+        request_id = sequences[0].request_id
+        if self.failure:
+            deliver(Failure(status=503, code="engine_failed", message=self.failure))
+            return
+        self._deliver[request_id] = deliver
+        self._open_choices[request_id] = len(sequences)
+        for seq in sequences:
+            self._engine.add(seq)
+
+    def _abort(self, request_id: str) -> None:
+        if not self.failure:
+            self._hand_out(self._engine.abort(request_id))
+
+    def _hand_out(self, outputs: list[StepOutput]) -> None:
+        for output in outputs:
+            self._deliver[output.request_id](output.event)
+            if output.event.finish_reason:
+                self._open_choices[output.request_id] -= 1
+            if not self._open_choices[output.request_id]:
+                del self._deliver[output.request_id], self._open_choices[output.request_id]
+
+    def _fail(self, error: Exception) -> None:
+        """A step that raised leaves the cache in doubt: end everything, and let the process be replaced."""
+        _log.error("the engine stopped: %s", type(error).__name__, exc_info=error)
+        self.failure = f"the engine stopped on {type(error).__name__}; its log has the trace"
+        failure = Failure(status=500, code="engine_failed", message=self.failure)
+        for deliver in self._deliver.values():
+            deliver(failure)
+        self._deliver.clear()
+        while not self._closing:
+            self._inbox.get()()
+
+    def _close(self) -> None:
+        self._closing = True
