@@ -112,7 +112,8 @@ class Sequence:
     """What each proposer remembers of this sequence, under its own name; gone with the sequence."""
 
     def __post_init__(self) -> None:
-        assert self.sampling.seed is not None and self.sampling.max_tokens is not None
+        assert self.sampling.seed is not None
+        assert self.sampling.max_tokens is not None
 
     @property
     def num_tokens(self) -> int:

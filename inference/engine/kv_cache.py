@@ -139,7 +139,7 @@ class KVCache:
             seq.blocks.append(block)
 
     def _run_start(self) -> int:
-        """Where a new run begins: in the longest stretch of empty blocks, at its middle when a holder may grow into it."""
+        """Where a run begins: in the longest stretch of empty blocks, at its middle when a holder may grow into it."""
         best, length = -1, 0
         start, previous = -1, -2
         for block in sorted(self._empty):

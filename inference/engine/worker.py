@@ -1,4 +1,4 @@
-"""The thread that runs the engine: an inbox of commands, then a step, then delivery; and what happens when a step fails.
+"""The thread that runs the engine: commands, then a step, then delivery; and what happens when a step fails.
 
 Everything that touches the engine happens on this thread, between two steps. `deliver` is called on it too, so it must
 only hand the event on (the server uses `loop.call_soon_threadsafe`).
