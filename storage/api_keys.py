@@ -10,10 +10,11 @@ import secrets
 import string
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from storage.database import Session
 from storage.errors import KeyRefused
+from storage.inserts import insert_once
 from storage.models import api_keys
 from storage.texts import check_text
 from storage.values import ApiKey, KeyKind, NewKey
@@ -54,21 +55,27 @@ class ApiKeys:
     ) -> NewKey:
         """Raises KeyRefused where `preset` has the wrong form or its public id is taken."""
         check_text("key name", name, 256)
-        new = _draw() if preset is None else parse_preset(preset)
-        if preset is not None and await self.get(new.public_id):
-            raise KeyRefused(f"The preset key's public id {new.public_id} already belongs to a key; choose another.")
-        await self._session.execute(
-            insert(api_keys).values(
-                public_id=new.public_id,
-                tenant_id=tenant_id,
-                kind=kind,
-                name=name,
-                secret_sha256=_digest(new.secret),
-                created_at=datetime.now(UTC),
-                expires_at=expires_at,
-            )
-        )
+        new = draw_key() if preset is None else parse_preset(preset)
+        if not await self._insert(new, tenant_id, kind, name, expires_at):
+            raise KeyRefused(f"The key's public id {new.public_id} already belongs to a key; choose another.")
         return new
+
+    async def ensure(self, tenant_id: str, kind: KeyKind, name: str, full_key: str) -> bool:
+        """See that this very key exists; True where it is new. One that was revoked stays revoked.
+
+        Raises KeyRefused where the public id belongs to another secret, tenant or kind.
+        """
+        new = parse_preset(full_key)
+        if await self._insert(new, tenant_id, kind, name, None):
+            return True
+        statement = select(api_keys).where(api_keys.c.public_id == new.public_id)
+        row = (await self._session.execute(statement)).one()
+        is_same = hmac.compare_digest(_digest(new.secret), row.secret_sha256)
+        if not is_same or (row.tenant_id, row.kind) != (tenant_id, kind):
+            raise KeyRefused(
+                f"The {kind} key's public id {new.public_id} already belongs to another key; choose another key."
+            )
+        return False
 
     async def find(self, full_key: str) -> ApiKey | None:
         """The active key this is; None whatever is wrong with it. Takes the same path for a known public id or not."""
@@ -104,8 +111,20 @@ class ApiKeys:
         )
         return (await self._session.execute(statement)).rowcount == 1
 
+    async def _insert(self, new: NewKey, tenant_id: str, kind: KeyKind, name: str, expires_at: datetime | None) -> bool:
+        values = {
+            "public_id": new.public_id,
+            "tenant_id": tenant_id,
+            "kind": kind,
+            "name": name,
+            "secret_sha256": _digest(new.secret),
+            "created_at": datetime.now(UTC),
+            "expires_at": expires_at,
+        }
+        return await insert_once(self._session, api_keys, values)
+
     async def touch(self, key: ApiKey) -> None:
-        """Note that the key was used now, at most once a minute."""
+        """Note that the key was used now; `needs_touch` says when that is worth a write."""
         now = datetime.now(UTC)
         statement = update(api_keys).where(api_keys.c.public_id == key.public_id).values(last_used_at=now)
         await self._session.execute(statement)
@@ -115,7 +134,8 @@ def needs_touch(key: ApiKey, now: datetime) -> bool:
     return key.last_used_at is None or now - key.last_used_at >= TOUCH_EVERY
 
 
-def _draw() -> NewKey:
+def draw_key() -> NewKey:
+    """A new random key; nobody knows it yet."""
     return NewKey("".join(secrets.choice(ALPHABET) for _ in range(12)), secrets.token_urlsafe(32))
 
 

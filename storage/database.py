@@ -63,7 +63,7 @@ class Database:
                 async with connection.begin():
                     yield connection
             finally:
-                await connection.close()
+                await _let_go(connection)
 
     @asynccontextmanager
     async def view(self) -> AsyncIterator[Session]:
@@ -73,7 +73,7 @@ class Database:
             try:
                 yield connection
             finally:
-                await connection.close()
+                await _let_go(connection)
 
     async def ping(self) -> None:
         """Raises StorageAway where the database does not answer within a second or so."""
@@ -105,3 +105,8 @@ def _away() -> Iterator[None]:
         raise StorageAway(str(error.orig)) from error
     except PoolTimeout as error:
         raise StorageAway("every connection to the database is busy") from error
+
+
+async def _let_go(connection: AsyncConnection) -> None:
+    """Also when the caller is being cancelled: SQLite's writer has only this connection."""
+    await asyncio.shield(asyncio.ensure_future(connection.close()))

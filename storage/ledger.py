@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from storage.database import Session
 from storage.entries import checkpoint_values, copied, interrupted, open_entry_from, open_values, settle_values
 from storage.errors import UnknownRequest
 from storage.ids import uuid7
+from storage.inserts import insert_once
 from storage.ledger_rules import find_problems
 from storage.models import ledger_entries
 from storage.values import Figures, OpenEntry, Problem, Settlement
@@ -92,10 +92,8 @@ class Ledger:
         return await self._append("settle", 2**31 - 1, copied(opened) | values)
 
     async def _append(self, kind: str, seq: int, values: dict[str, Any]) -> bool:
-        insert = postgresql.insert if self._session.dialect.name == "postgresql" else sqlite.insert
         row = values | {"entry_id": uuid7(), "kind": kind, "seq": seq}
-        result = await self._session.execute(insert(ledger_entries).values(row).on_conflict_do_nothing())
-        return result.rowcount == 1
+        return await insert_once(self._session, ledger_entries, row)
 
 
 def _unsettled(owners: Collection[str] | None) -> Select[Any]:

@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from storage.database import Session
+from storage.inserts import insert_once
 from storage.models import tenants
 from storage.texts import check_text
 from storage.values import RejectedPolicy, Tenant
@@ -16,15 +17,14 @@ class Tenants:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def create(self, id: str, name: str, rejected_prediction: RejectedPolicy = "free") -> Tenant:
+    async def ensure(self, id: str, name: str, rejected_prediction: RejectedPolicy = "free") -> Tenant:
+        """The tenant of this id: made now, or as it was made before."""
         check_text("tenant id", id, 64)
         check_text("tenant name", name, 256)
-        tenant = Tenant(id, name, rejected_prediction, datetime.now(UTC))
-        await self._session.execute(
-            insert(tenants).values(
-                id=id, name=name, rejected_prediction=rejected_prediction, created_at=tenant.created_at
-            )
-        )
+        values = {"id": id, "name": name, "rejected_prediction": rejected_prediction, "created_at": datetime.now(UTC)}
+        await insert_once(self._session, tenants, values)
+        tenant = await self.get(id)
+        assert tenant is not None
         return tenant
 
     async def get(self, id: str) -> Tenant | None:
