@@ -2,8 +2,19 @@
 
 from inference.config import SpeculationConfig
 from inference.speculation.drafter import Drafter
+from inference.speculation.lookup import LookupProposer
 from inference.speculation.pass_cost import PassCost
+from inference.speculation.prediction import PredictionProposer
+from inference.speculation.proposer import Proposer
 
 
 def build_drafter(config: SpeculationConfig, cost: PassCost, vocab_size: int) -> Drafter:
-    return Drafter(config, cost, vocab_size)
+    """What the engine holds under `config`; `cost` is the engine's own and outlives the configuration."""
+    return Drafter(config, cost, vocab_size, build_proposers(config))
+
+
+def build_proposers(config: SpeculationConfig) -> list[Proposer]:
+    """The proposers that the configuration enables, the likelier first."""
+    prediction: list[Proposer] = [PredictionProposer()] if config.prediction.enabled else []
+    lookup: list[Proposer] = [LookupProposer(config.lookup)] if config.lookup.enabled else []
+    return prediction + lookup if config.enabled else []

@@ -1,36 +1,52 @@
 """What the engine holds of speculation: sequences in, drafts out, results back.
 
-Never raises: whatever goes wrong in here costs a draft, never a request. Knows no model and no scheduler.
+Never raises: whatever goes wrong in a proposer costs its draft, never a request. Knows no model and no scheduler.
 """
 
 from collections.abc import Sequence as Items
+from dataclasses import replace
 from typing import Any
 
 from inference.config import SpeculationConfig
+from inference.speculation.cascade import Cascade
+from inference.speculation.draft_length import DraftLength, Load
+from inference.speculation.guard import Guard
 from inference.speculation.pass_cost import PassCost
-from inference.speculation.proposer import NO_DRAFT, DraftItem, Proposal
+from inference.speculation.proposer import NO_DRAFT, DraftBatch, DraftItem, Proposal, Proposer
 
 
 class Drafter:
     """A deployment's drafters under one configuration. Replaced, not changed, when the configuration changes."""
 
-    def __init__(self, config: SpeculationConfig, cost: PassCost, vocab_size: int) -> None:
+    def __init__(self, config: SpeculationConfig, cost: PassCost, vocab_size: int, proposers: Items[Proposer]) -> None:
         self.config = config
-        self.faults: dict[str, int] = {}
-        """Proposer → drafts lost to its own faults."""
-        self._cost = cost
-        self._vocab_size = vocab_size
+        self._guards = [Guard(proposer, vocab_size) for proposer in proposers]
+        self._length = DraftLength(config.adaptive, cost)
+        self._cascade = Cascade(self._guards, self._length)
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """Proposer → steps whose drafts it lost by its own fault."""
+        return {guard.name: guard.faults for guard in self._guards}
 
     def draft(self, items: list[DraftItem], committed_rows: int) -> list[Proposal]:
         """One draft an item, already cut to what pays and to `item.max_tokens`.
 
-        `committed_rows`: the rows that the coming pass computes anyway.
+        `committed_rows`: the rows that the coming pass computes anyway, each of them worth a token.
         """
-        return [NO_DRAFT] * len(items)
+        if not self._guards:
+            return [NO_DRAFT] * len(items)
+        items = [self._within(item) for item in items]
+        rows = max(1, committed_rows)
+        proposals = self._cascade.propose(DraftBatch(items, rows))
+        load = Load(rows, rows)
+        return [self._length.take(item, proposal, load) for item, proposal in zip(items, proposals, strict=True)]
 
     def observe(self, memory: dict[str, Any], draft: Proposal, accepted: int) -> None:
-        """The target kept the first `accepted` tokens of `draft`, which was verified for the sequence of `memory`."""
+        """The target kept the first `accepted` tokens of `draft`, which it was shown for the sequence of `memory`."""
+        if draft:
+            self._length.observe(memory, draft, accepted)
 
-
-def no_drafts(items: Items[DraftItem]) -> list[Proposal]:
-    return [NO_DRAFT] * len(items)
+    def _within(self, item: DraftItem) -> DraftItem:
+        most = max(0, min(item.max_tokens, self.config.adaptive.maximum))
+        return item if most == item.max_tokens else replace(item, max_tokens=most)

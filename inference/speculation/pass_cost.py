@@ -1,19 +1,40 @@
 """What a forward pass costs by its rows, as measured on this machine under this load.
 
-    rows     1    2    4    8   16 …          one bucket each; a pass counts in the widest bucket it fills
-    seconds  m₁ ≤ m₂ ≤ m₄ ≤ m₈ ≤ m₁₆ …        medians of the latest passes, made non-decreasing, straight between
+    rows     1    2    3    4    6    8 …     one bucket each; a pass counts in the widest bucket it fills
+    seconds  m₁ ≤ m₂ ≤ m₃ ≤ m₄ ≤ m₆ ≤ m₈ …    medians of the latest passes, made non-decreasing, straight between
 
-Knows only numbers. What was not measured is not guessed: `seconds` then says None.
+Knows only numbers. What was not measured lately is not guessed: `seconds` then says None.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
-from statistics import fmean, median
+from dataclasses import dataclass, field
+from statistics import fmean, median_low
 
 BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 WINDOW = 15
 """Passes remembered a bucket: enough that one hiccup moves no median, few enough to follow the load."""
+ENOUGH = 2
+"""Passes that make a bucket measured."""
+STALE = 1000
+"""Passes after which a bucket that saw none is forgotten, so that it is measured again."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    """The latest passes of about as many rows."""
+
+    passes: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    rows: float = 0.0
+    seconds: float = 0.0
+    seen: int = 0
+
+    def add(self, rows: int, seconds: float, now: int) -> None:
+        self.passes.append((rows, seconds))
+        self.rows = fmean(rows for rows, _ in self.passes)
+        self.seconds = median_low(seconds for _, seconds in self.passes)
+        self.seen = now
 
 
 def non_decreasing(values: Sequence[float], weights: Sequence[int]) -> list[float]:
@@ -31,34 +52,49 @@ class PassCost:
     """An online, robust estimate. One engine has one, and every pass is shown to it."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, deque[tuple[int, float]]] = {}
+        self._buckets: dict[int, Bucket] = {}
+        self._passes = 0
         self._rows: list[float] = []
         self._seconds: list[float] = []
-        self._fresh = True
+        self._is_fitted = True
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether anything is known at all."""
+        self._fit()
+        return bool(self._rows)
 
     def observe(self, rows: int, seconds: float) -> None:
         """A pass of `rows` rows took `seconds`."""
         if rows < 1 or not 0.0 < seconds < float("inf"):
             return
-        bucket = bisect_right(BUCKETS, rows) - 1
-        self._seen.setdefault(bucket, deque(maxlen=WINDOW)).append((rows, seconds))
-        self._fresh = False
+        self._passes += 1
+        self._buckets.setdefault(bisect_right(BUCKETS, rows), Bucket()).add(rows, seconds, self._passes)
+        self._is_fitted = False
 
     def seconds(self, rows: int) -> float | None:
         """What a pass of `rows` rows takes; None outside of what was measured."""
-        if not self._fresh:
-            self._fit()
+        self._fit()
         if not self._rows or not self._rows[0] <= rows <= self._rows[-1]:
             return None
+        return self.nearest(rows)
+
+    def nearest(self, rows: int) -> float:
+        """The same, or that of the nearest measured number of rows; 1 while there is none (for comparing only)."""
+        self._fit()
+        if not self._rows:
+            return 1.0
         right = bisect_left(self._rows, rows)
-        if self._rows[right] == rows:
-            return self._seconds[right]
+        if right in (0, len(self._rows)):
+            return self._seconds[0 if right == 0 else -1]
         x0, x1, y0, y1 = *self._rows[right - 1 : right + 1], *self._seconds[right - 1 : right + 1]
         return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)
 
     def _fit(self) -> None:
-        measured = [self._seen[bucket] for bucket in sorted(self._seen)]
-        self._rows = [fmean(rows for rows, _ in passes) for passes in measured]
-        medians = [median(seconds for _, seconds in passes) for passes in measured]
-        self._seconds = non_decreasing(medians, [len(passes) for passes in measured])
-        self._fresh = True
+        if self._is_fitted:
+            return
+        self._buckets = {b: bucket for b, bucket in self._buckets.items() if self._passes - bucket.seen < STALE}
+        measured = [self._buckets[b] for b in sorted(self._buckets) if len(self._buckets[b].passes) >= ENOUGH]
+        self._rows = [bucket.rows for bucket in measured]
+        self._seconds = non_decreasing([b.seconds for b in measured], [len(b.passes) for b in measured])
+        self._is_fitted = True

@@ -34,6 +34,8 @@ class DraftBatch:
     """The sequences to draft for, in the order of the step."""
 
     items: Items[DraftItem]
+    rows: int = 1
+    """Rows that the coming pass computes anyway."""
 
 
 class Proposer(Protocol):

@@ -1,0 +1,29 @@
+"""The client's predicted output as a drafter: what is expected to follow is what follows in the prediction.
+
+Keeps a `Pointer` a sequence; an item without a prediction, or with an empty one, gets no draft.
+"""
+
+from inference.speculation.pointer import Pointer
+from inference.speculation.proposer import NO_DRAFT, DraftBatch, DraftItem, Proposal
+
+
+class PredictionProposer:
+    """Amortised constant time a token; the index behind it is built once a sequence, on the first divergence."""
+
+    name = "prediction"
+
+    def propose(self, batch: DraftBatch) -> list[Proposal]:
+        return [self._draft(item) for item in batch.items]
+
+    def _draft(self, item: DraftItem) -> Proposal:
+        if item.prediction is None or not item.prediction.spellings:
+            return NO_DRAFT
+        pointer = item.memory.get(self.name)
+        if pointer is None:
+            pointer = item.memory[self.name] = Pointer(item.prediction, item.prompt_len, item.strict_resync)
+        pointer.follow(item.tokens)
+        if pointer.at is None or item.max_tokens < 1:
+            return NO_DRAFT
+        upcoming = slice(pointer.at, pointer.at + item.max_tokens)
+        tokens = pointer.reference.ids[upcoming]
+        return Proposal(tokens, self.name, pointer.reference.origins[upcoming]) if tokens else NO_DRAFT
