@@ -18,7 +18,9 @@ from inference.speculation.proposer import NO_DRAFT, DraftBatch, DraftItem, Prop
 class Drafter:
     """A deployment's drafters under one configuration. Replaced, not changed, when the configuration changes."""
 
-    def __init__(self, config: SpeculationConfig, cost: PassCost, vocab_size: int, proposers: Items[Proposer]) -> None:
+    def __init__(
+        self, config: SpeculationConfig, cost: PassCost, vocab_size: int, proposers: Items[Proposer] = ()
+    ) -> None:
         self.config = config
         self._guards = [Guard(proposer, vocab_size) for proposer in proposers]
         self._length = DraftLength(config.adaptive, cost)
