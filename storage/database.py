@@ -45,7 +45,8 @@ class Database:
             migrate_sqlite(parsed)
             return cls(sqlite_writer(parsed, durability), sqlite_reader(parsed), durability, patience=5.0)
         engine = postgres_engine(parsed)
-        database = cls(engine, engine.execution_options(postgresql_readonly=True), "power", patience=1.0)
+        reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        database = cls(engine, reader, "power", patience=1.0)
         try:
             async with database.view() as session:
                 await session.run_sync(refuse_outdated)

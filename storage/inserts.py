@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import Table, literal
 from sqlalchemy.dialects import postgresql, sqlite
 
 from storage.database import Session
@@ -12,5 +12,5 @@ from storage.database import Session
 async def insert_once(session: Session, table: Table, values: Mapping[str, Any]) -> bool:
     """True where this call wrote the row, False where a unique row was there before."""
     insert = postgresql.insert if session.dialect.name == "postgresql" else sqlite.insert
-    result = await session.execute(insert(table).values(**values).on_conflict_do_nothing())
-    return result.rowcount == 1
+    statement = insert(table).values(**values).on_conflict_do_nothing().returning(literal(1))
+    return (await session.execute(statement)).first() is not None

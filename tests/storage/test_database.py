@@ -1,0 +1,120 @@
+"""Units of work commit together or not at all, whatever ends them; an absent database says so quickly."""
+
+import asyncio
+import time
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError, InternalError
+
+from storage import Database, StorageAway
+from storage.api_keys import ApiKeys
+from storage.tenants import Tenants
+
+pytestmark = pytest.mark.anyio
+
+
+async def _tenants(db: Database) -> list[str]:
+    async with db.view() as session:
+        return [tenant.id for tenant in await Tenants(session).list()]
+
+
+async def test_a_unit_that_raises_leaves_nothing(db: Database) -> None:
+    async def half() -> None:
+        async with db.unit() as session:
+            await Tenants(session).ensure("lost", "Lost")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await half()
+    assert await _tenants(db) == ["default"]
+
+
+async def test_a_unit_is_seen_by_others_once_it_ended(db: Database) -> None:
+    async with db.unit() as session:
+        await Tenants(session).ensure("new", "New")
+        assert await _tenants(db) == ["default"]
+    assert await _tenants(db) == ["default", "new"]
+
+
+async def test_a_view_cannot_write(db: Database) -> None:
+    with pytest.raises((StorageAway, InternalError), match="read"):
+        async with db.view() as session:
+            await Tenants(session).ensure("x", "X")
+    assert await _tenants(db) == ["default"]
+
+
+async def test_a_key_needs_its_tenant(db: Database) -> None:
+    with pytest.raises(IntegrityError):
+        async with db.unit() as session:
+            await ApiKeys(session).create("nobody", "inference", "one")
+
+
+async def test_cancelled_units_neither_commit_nor_hold_the_writer(db: Database) -> None:
+    async def write(number: int) -> None:
+        async with db.unit() as session:
+            await Tenants(session).ensure(f"t{number}", "T")
+            await asyncio.sleep(0.001)
+            await Tenants(session).ensure(f"u{number}", "U")
+
+    tasks = [asyncio.create_task(write(number)) for number in range(60)]
+    for number, task in enumerate(tasks):
+        await asyncio.sleep(0.0007 * (number % 5))
+        if number % 2:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    found = await _tenants(db)
+    assert sorted(t[1:] for t in found if t[0] == "t") == sorted(u[1:] for u in found if u[0] == "u")
+    async with asyncio.timeout(5):
+        await write(1000)
+    assert {"t1000", "u1000"} <= set(await _tenants(db))
+
+
+async def test_two_databases_on_one_file_wait_for_each_other(sqlite_url: str) -> None:
+    first, second = await Database.open(sqlite_url), await Database.open(sqlite_url)
+
+    async def write(db: Database, name: str) -> None:
+        async with db.unit() as session:
+            await Tenants(session).ensure(name, name)
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(write(db, f"{n}-{i}") for n, db in enumerate((first, second)) for i in range(10)))
+    assert len(await _tenants(first)) == 20
+    await first.close()
+    await second.close()
+
+
+async def _pragma(db: Database, name: str) -> object:
+    async with db.unit() as session:
+        return (await session.execute(text(f"PRAGMA {name}"))).scalar_one()
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("process", 1), ("power", 2)])
+async def test_the_durability_asked_for_is_set(sqlite_url: str, durability: str, synchronous: int) -> None:
+    db = await Database.open(sqlite_url, durability=durability)
+    assert (db.durability, await _pragma(db, "journal_mode"), await _pragma(db, "synchronous")) == (
+        durability,
+        "wal",
+        synchronous,
+    )
+    assert await _pragma(db, "foreign_keys") == 1
+    await db.close()
+
+
+async def test_postgres_commits_survive_power_whatever_the_server_prefers(postgres_url: str) -> None:
+    db = await Database.open(f"{postgres_url}?options=-csynchronous_commit%3Doff", durability="process")
+    async with db.view() as session:
+        assert (await session.execute(text("SHOW synchronous_commit"))).scalar_one() == "on"
+    assert db.durability == "power"
+    await db.close()
+
+
+async def test_an_absent_server_is_told_within_two_seconds() -> None:
+    begun = time.monotonic()
+    with pytest.raises(StorageAway):
+        await Database.open("postgresql+psycopg://postgres@127.0.0.1:1/none")
+    assert time.monotonic() - begun < 2
+
+
+async def test_ping_answers(db: Database) -> None:
+    await db.ping()
