@@ -198,6 +198,29 @@ WireEvent = Annotated[Accepted | TokenEvent | Failure, Field(discriminator="type
 wire_event: TypeAdapter[Accepted | TokenEvent | Failure] = TypeAdapter(WireEvent)
 
 
+class WorkerReady(Value):
+    """What a worker that can serve says of itself."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    model: str
+    max_model_len: int
+    vocab_size: int
+    fingerprint: str
+    """Names the weights, their type and the device."""
+
+
+class WorkerLoad(Value):
+    """How busy a worker's engine was after its last step."""
+
+    waiting: int
+    running: int
+    free_blocks: int
+    num_blocks: int
+    passes: int
+    config_version: int
+    drafter_faults: dict[str, int] = {}
+
+
 class EngineError(Exception):
     """The engine refused or lost a request.
 
