@@ -94,7 +94,8 @@ class MethodNotAllowed(ApiError):
 class RequestTooLarge(ApiError):
     def __init__(self, limit: int) -> None:
         message = f"The request body is over {limit} bytes, the most this gateway takes (SPECGATE_MAX_BODY_BYTES)."
-        super().__init__(413, INVALID, "request_too_large", message)
+        # The rest of the body is never read, so the connection cannot be used again.
+        super().__init__(413, INVALID, "request_too_large", message, headers={"connection": "close"})
 
 
 class ServerError(ApiError):
@@ -133,13 +134,14 @@ def from_engine(error: EngineError) -> ApiError:
     return ServerError(failure.message, failure.code)
 
 
-def from_framework(error: HTTPException, request: Request) -> ApiError:
+def from_framework(error: HTTPException, request: Request | None) -> ApiError:
     headers = error.headers or {}
+    method, path = (request.method, request.url.path) if request else ("", "")
     match error.status_code:
         case 404:
-            return NotFound(f"Unknown path: {request.method} {request.url.path}.", "unknown_url")
+            return NotFound(f"Unknown path: {method} {path}.", "unknown_url")
         case 405:
-            return MethodNotAllowed(request.method, request.url.path, headers.get("allow") or headers.get("Allow"))
+            return MethodNotAllowed(method, path, headers.get("allow") or headers.get("Allow"))
         case status if status < 500:
             return ApiError(400, INVALID, "invalid_request", str(error.detail))
         case _:
@@ -160,7 +162,7 @@ def install_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, handle)
 
 
-def as_api_error(error: Exception, request: Request) -> ApiError:
+def as_api_error(error: Exception, request: Request | None = None) -> ApiError:
     match error:
         case ApiError():
             return error

@@ -72,6 +72,8 @@ class Settings(BaseSettings):
     """Response headers leave when the engine accepts, or after so long, whichever is first."""
     settle_seconds: float = Field(default=2.0, gt=0)
     """How long an aborted request may take to say what it used."""
+    revocation_seconds: float = Field(default=2.0, gt=0)
+    """How often an open stream asks whether its key is still good."""
     checkpoint_tokens: int = Field(default=64, ge=1)
     checkpoint_seconds: float = Field(default=1.0, gt=0)
 

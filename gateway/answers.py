@@ -1,0 +1,183 @@
+"""The responses of a completion, streamed or whole, settled on every exit.
+
+Three things may end an answer besides its own end: the client leaves, its key is revoked, the gateway goes out of
+service. Settlement runs in the response's own `__call__`, shielded: in a body generator's `finally` it would be
+cancelled together with the connection, and the usage lost.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import anyio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gateway.auth import Authenticator, Principal
+from gateway.completion import Completion
+from gateway.drain import Drain
+from gateway.errors import ApiError, InvalidApiKey, as_api_error
+from gateway.openai import sse
+from gateway.openai.translate import Answer, Choice, Object
+from gateway.settings import Settings
+from gateway.telemetry import note
+from gateway.wire import Wire
+from inference.protocol import EngineError, TokenEvent
+from storage.values import Outcome
+
+
+class Gone(Exception):
+    """The client left; there is nobody to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What every answer needs of the gateway it runs in."""
+
+    settings: Settings
+    authenticator: Authenticator
+    drain: Drain
+
+
+class CompletionResponse(Response):
+    """Opens, tells, settles. `tell` is the whole difference between streamed and not."""
+
+    def __init__(self, completion: Completion, answer: Answer, principal: Principal, service: Service) -> None:
+        super().__init__()
+        self.completion, self.answer = completion, answer
+        self.principal, self.service = principal, service
+
+    @abstractmethod
+    async def tell(self, wire: Wire) -> None: ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wire = Wire(send)
+        outcome: Outcome = "error"
+        try:
+            with self.service.drain.answering():
+                await self.completion.open()
+                await unless(lambda: self.tell(wire), *self._watchers(receive))
+        except Gone:
+            outcome = "disconnected"
+        except (ApiError, EngineError) as error:
+            outcome = self._outcome(error)
+            await self.completion.settle(outcome)
+            if not wire.has_started:
+                raise
+            await wire.write(sse.error_frame(as_api_error(error)), is_last=True)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close(scope, outcome)
+
+    def _watchers(self, receive: Receive) -> tuple[Callable[[], Awaitable[None]], ...]:
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            raise Gone
+
+        async def cut() -> None:
+            await self.service.drain.cut.wait()
+            self.service.drain.refuse_new()
+
+        async def revoked() -> None:
+            while not await self.service.authenticator.is_revoked(self.principal):
+                await asyncio.sleep(self.service.settings.revocation_seconds)
+            raise InvalidApiKey
+
+        return gone, cut, revoked
+
+    def _outcome(self, error: ApiError | EngineError) -> Outcome:
+        is_lost = isinstance(error, EngineError) and error.failure.status == 503 and self.completion.is_accepted
+        return "engine_lost" if is_lost else "error"
+
+    async def _close(self, scope: Scope, outcome: Outcome) -> None:
+        figures = await self.completion.settle(outcome)
+        note(
+            scope,
+            outcome=self.completion.outcome,
+            model=self.completion.job.entry.model,
+            prompt_tokens=figures.prompt_tokens,
+            generated_tokens=figures.generated_tokens,
+            delivered_tokens=figures.delivered_tokens,
+            passes_saved=figures.accepted_delivered,
+            **{f"{name}_seconds": round(seconds, 6) for name, seconds in figures.timings.items()},
+        )
+
+
+class StreamedResponse(CompletionResponse):
+    async def tell(self, wire: Wire) -> None:
+        completion, settings = self.completion, self.service.settings
+        await completion.accepted(settings.header_seconds)
+        await wire.start(200, sse.HEADERS)
+        begun: set[int] = set()
+        unsent = 0
+        async for arrival in completion.events(settings.keepalive_seconds):
+            if arrival is None:
+                await wire.write(sse.KEEP_ALIVE)
+                continue
+            unsent += len(arrival[1].token_ids)
+            if frames := b"".join(map(sse.frame, self._objects(*arrival, begun))):
+                await wire.write(frames)
+                completion.wrote(unsent)
+                unsent = 0
+        await self._finish(wire)
+
+    def _objects(self, index: int, event: TokenEvent, begun: set[int]) -> Iterator[Object]:
+        """Text that is held back (half a character, a possible stop string) makes no chunk yet."""
+        if index not in begun:
+            begun.add(index)
+            yield from self.answer.opening(index)
+        if event.text:
+            yield self.answer.chunk(index, event.text)
+        if event.finish_reason:
+            yield self.answer.chunk(index, "", event.finish_reason)
+
+    async def _finish(self, wire: Wire) -> None:
+        figures = await self.completion.settle("completed")
+        if self.answer.heading.includes_usage:
+            await wire.write(sse.frame(self.answer.usage_chunk(figures)))
+        await wire.write(sse.DONE, is_last=True)
+
+
+class WholeResponse(CompletionResponse):
+    async def tell(self, wire: Wire) -> None:
+        completion = self.completion
+        texts: dict[int, list[str]] = {}
+        reasons: dict[int, str] = {}
+        async for arrival in completion.events():
+            assert arrival is not None
+            index, event = arrival
+            texts.setdefault(index, []).append(event.text)
+            if event.finish_reason:
+                reasons[index] = event.finish_reason
+        completion.wrote(completion.meter.generated)
+        figures = await completion.settle("completed")
+        choices = [Choice("".join(texts[index]), reasons[index]) for index in sorted(reasons)]
+        body = sse.json_bytes(self.answer.whole(choices, figures))
+        await wire.start(200, {"content-type": "application/json", "content-length": str(len(body))})
+        await wire.write(body, is_last=True)
+
+
+async def unless(work: Callable[[], Awaitable[None]], *watchers: Callable[[], Awaitable[None]]) -> None:
+    """Run `work`; the first watcher that raises ends it, and that is then raised."""
+    failure: Exception | None = None
+
+    async def watch(watcher: Callable[[], Awaitable[None]]) -> None:
+        nonlocal failure
+        try:
+            await watcher()
+        except (Gone, ApiError) as error:
+            failure = failure or error
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for watcher in watchers:
+            group.start_soon(watch, watcher)
+        try:
+            await work()
+        except (ApiError, EngineError) as error:
+            failure = failure or error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

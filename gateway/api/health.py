@@ -1,0 +1,39 @@
+"""GET /livez: this process answers. GET /readyz: it takes requests; else 503 and what it waits for."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse
+
+from gateway.errors import Unavailable
+from gateway.parts import Parts, parts_of
+from storage import StorageAway
+
+router = APIRouter()
+
+
+@router.get("/livez")
+async def livez() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> JSONResponse:
+    parts = parts_of(request)
+    waits_for = await _waits_for(parts)
+    told: dict[str, Any] = {"status": "waiting" if waits_for else "ready", "durability": parts.db.durability}
+    if waits_for is None:
+        return JSONResponse(told)
+    refusal = Unavailable("not_ready", waits_for)
+    return JSONResponse(told | {"waits_for": waits_for} | refusal.body(), 503, refusal.headers)
+
+
+async def _waits_for(parts: Parts) -> str | None:
+    if parts.drain.has_begun:
+        return "This gateway is shutting down."
+    try:
+        await parts.db.ping()
+    except StorageAway:
+        return "The database does not answer."
+    state = parts.engine.state
+    return None if state.phase == "ready" else state.detail

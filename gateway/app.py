@@ -1,0 +1,33 @@
+"""Routes and layers, put together from `Parts`. Nothing here is global; API docs are off.
+
+RequestLog → BodyLimit → handlers of `errors` → draining? → routes
+"""
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+
+from gateway.api import chat, completions, health, models
+from gateway.body_limit import BodyLimit
+from gateway.errors import install_handlers
+from gateway.parts import Parts, parts_of
+from gateway.telemetry import RequestLog
+
+PUBLIC = (chat.router, completions.router, models.router)
+ADMIN: tuple[APIRouter, ...] = ()
+
+
+def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None = None) -> FastAPI:
+    """`with_admin`: None leaves it to the settings (admin routes only on loopback without a bind of their own)."""
+    app = FastAPI(title="SpecGate", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.state.parts = parts
+    install_handlers(app)
+    app.add_middleware(BodyLimit, limit=parts.settings.max_body_bytes)
+    app.add_middleware(RequestLog)
+    app.include_router(health.router)
+    serves_admin = parts.settings.serves_admin if with_admin is None else with_admin
+    for router in (*(PUBLIC if with_public else ()), *(ADMIN if serves_admin else ())):
+        app.include_router(router, dependencies=[Depends(_refuse_while_draining)])
+    return app
+
+
+async def _refuse_while_draining(request: Request) -> None:
+    parts_of(request).drain.refuse_new()

@@ -1,0 +1,169 @@
+"""The one path that all endpoints share: an opened, running, metered and settled request.
+
+    open  →  accepted  →  events …  →  settle                 the ledger's entry spans all of it
+
+Engine streams are read by tasks of their own, so that whoever listens may be cancelled at any await while the
+engine's last word is still awaited. `settle` happens once, and whoever asks first says how the request ended: it
+aborts what still runs, waits a bounded while for the usage, and writes.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+from gateway.books import Books
+from gateway.metering import Meter
+from gateway.settings import Settings
+from inference.protocol import Accepted, EngineError, GenerationRequest, InferenceClient, TokenEvent
+from storage.values import Figures, OpenEntry, Outcome, Settlement
+
+Arrival = tuple[int, Accepted | TokenEvent | Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one HTTP request asks of which engine, on whose account. All its runs have the same `n`."""
+
+    runs: tuple[GenerationRequest, ...]
+    client: InferenceClient
+    entry: OpenEntry
+
+    @property
+    def n(self) -> int:
+        return self.runs[0].sampling.n
+
+
+class Completion:
+    """One job on its way."""
+
+    def __init__(self, job: Job, books: Books, settings: Settings) -> None:
+        self.job = job
+        self.meter = Meter(len(job.runs), job.n, job.entry.rejected_prediction)
+        self._books, self._settings = books, settings
+        self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
+        self._early: deque[tuple[int, TokenEvent]] = deque()
+        """Came from one run before another was accepted."""
+        self._not_accepted = len(job.runs)
+        self._not_finished = len(job.runs) * job.n
+        self._is_open = False
+        self._pumps: list[asyncio.Task[None]] = []
+        self._noting: asyncio.Task[None] | None = None
+        self._noted = Figures()
+        self._due = asyncio.Event()
+        self._settling: asyncio.Task[Figures] | None = None
+        self.outcome: Outcome | None = None
+        """How it ended; None while it runs."""
+
+    @property
+    def is_accepted(self) -> bool:
+        return self._not_accepted == 0
+
+    async def open(self) -> None:
+        """When this returns the ledger knows of it and the engine was asked. Raises StorageUnavailable."""
+        await self._books.open(self.job.entry)
+        self._is_open = True
+        self._pumps = [asyncio.create_task(self._pump(run)) for run in range(len(self.job.runs))]
+        self._noting = asyncio.create_task(self._note_progress())
+
+    async def accepted(self, patience: float | None = None) -> None:
+        """Returns when the engine has taken every run, or after `patience`. Raises EngineError."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not self.is_accepted:
+                    arrival = await self._next()
+                    self._early += [arrival] if arrival else []
+
+    async def events(self, quiet: float | None = None) -> AsyncIterator[tuple[int, TokenEvent] | None]:
+        """(index of the choice, event); None whenever nothing came for `quiet` seconds. Raises EngineError."""
+        while self._early:
+            yield self._early.popleft()
+        while self._not_finished:
+            try:
+                async with asyncio.timeout(quiet):
+                    arrival = await self._next()
+            except TimeoutError:
+                yield None
+            else:
+                if arrival is not None:
+                    yield arrival
+
+    def wrote(self, tokens: int) -> None:
+        """So many tokens reached the socket."""
+        self.meter.delivered += tokens
+        if self.meter.delivered - self._noted.delivered_tokens >= self._settings.checkpoint_tokens:
+            self._due.set()
+
+    async def settle(self, outcome: Outcome) -> Figures:
+        """What it used. The first call says how it ended; a caller that is cancelled changes nothing."""
+        if self._settling is None:
+            self.outcome = outcome
+            self._settling = asyncio.create_task(self._settle(outcome))
+        return await asyncio.shield(self._settling)
+
+    async def _next(self) -> tuple[int, TokenEvent] | None:
+        run, event = await self._arrivals.get()
+        if isinstance(event, Exception):
+            raise event
+        if isinstance(event, Accepted):
+            self._not_accepted -= 1
+            return None
+        if event.finish_reason in ("error", "abort"):
+            raise EngineError(500, "engine_error", "The engine could not finish this request. Try it again.")
+        self._not_finished -= event.finish_reason is not None
+        return run * self.job.n + event.choice, event
+
+    async def _pump(self, run: int) -> None:
+        """Read one engine stream to its end: observed at once, handed on in order."""
+        try:
+            async with aclosing(self._stream(run)) as stream:
+                async for event in stream:
+                    self.meter.observe(run, event)
+                    self._arrivals.put_nowait((run, event))
+            if not self.meter.is_done(run):
+                raise EngineError(500, "engine_error", "The engine ended its answer too early. Try it again.")
+        except Exception as error:  # noqa: BLE001 - raised again by `_next`, to whoever listens
+            self._arrivals.put_nowait((run, error))
+
+    def _stream(self, run: int) -> AsyncGenerator[Accepted | TokenEvent, None]:
+        stream = self.job.client.generate(self.job.runs[run])
+        return cast("AsyncGenerator[Accepted | TokenEvent, None]", stream)
+
+    async def _note_progress(self) -> None:
+        """A checkpoint every so many tokens or seconds, whichever is first."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.checkpoint_seconds):
+                    await self._due.wait()
+            self._due.clear()
+            figures = self.meter.figures()
+            if figures != self._noted:
+                self._noted = figures
+                await self._books.checkpoint(self.job.entry.request_id, figures)
+
+    async def _settle(self, outcome: Outcome) -> Figures:
+        await self._stop(asks_engine=outcome != "engine_lost")
+        figures = self.meter.figures(outcome)
+        if self._is_open:
+            await self._books.settle(Settlement(self.job.entry.request_id, outcome, figures))
+        return figures
+
+    async def _stop(self, asks_engine: bool) -> None:
+        """End what still runs, and hear the engine out: its last word says what is billed."""
+        if asks_engine:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.settle_seconds):
+                    await asyncio.gather(*map(self._abort, range(len(self._pumps))))
+                    await asyncio.gather(*map(asyncio.shield, self._pumps))
+        tasks = [*self._pumps, *([self._noting] if self._noting else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _abort(self, run: int) -> None:
+        if not self._pumps[run].done() and not self.meter.is_done(run):
+            with contextlib.suppress(EngineError):
+                await self.job.client.abort(self.job.runs[run].request_id)

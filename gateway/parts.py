@@ -1,0 +1,59 @@
+"""What the application is built from, made once by `serve` (or a test) and handed to `build_app`."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.requests import Request
+
+from gateway.answers import Service
+from gateway.auth import Authenticator, Principal
+from gateway.books import Books
+from gateway.drain import Drain
+from gateway.routing import Router
+from gateway.settings import Settings
+from storage import Database
+
+
+class EngineState(Protocol):
+    """What an engine is doing, in words that /readyz may say."""
+
+    @property
+    def phase(self) -> str:
+        """`ready` when it takes requests."""
+        ...
+
+    @property
+    def detail(self) -> str: ...
+
+
+class HasState(Protocol):
+    @property
+    def state(self) -> EngineState: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    settings: Settings
+    db: Database
+    authenticator: Authenticator
+    router: Router
+    engine: HasState
+    books: Books
+    drain: Drain
+    secret: bytes
+    """The installation's secret; each use takes its own sub-key."""
+
+    @property
+    def service(self) -> Service:
+        return Service(self.settings, self.authenticator, self.drain)
+
+
+def parts_of(request: Request) -> Parts:
+    parts = request.app.state.parts
+    assert isinstance(parts, Parts)
+    return parts
+
+
+async def principal_of(request: Request) -> Principal:
+    """Who asks. Raises InvalidApiKey, StorageUnavailable."""
+    return await parts_of(request).authenticator.authenticate(request.headers)

@@ -1,0 +1,100 @@
+"""One gateway, from its settings to its last settled answer.
+
+    database → keys and secret → what dead runs left → parts → sockets → answers … drain → books closed
+
+The engine is handed in, already on its way: the gateway answers (and says what it waits for) before it is ready.
+"""
+
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fastapi import FastAPI
+
+from gateway.app import build_app
+from gateway.auth import Authenticator
+from gateway.books import Books
+from gateway.bootstrap import Credentials, bootstrap, new_epoch, settle_dead
+from gateway.drain import Drain
+from gateway.parts import HasState, Parts
+from gateway.routing import Deployment, Router
+from gateway.server import listen, serve_until_signal, url_of
+from gateway.settings import Settings, split_bind
+from inference.protocol import InferenceClient
+from storage import Database
+
+
+class EngineHost(InferenceClient, HasState, Protocol):
+    """An engine, or what stands in for it while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What there is to tell once it listens."""
+
+    url: str
+    admin_url: str | None
+    """None: the admin routes are not served."""
+    credentials: Credentials
+    durability: str
+    recovered: int
+    """Requests that a dead run left open, settled now."""
+
+
+async def serve(settings: Settings, engine: EngineHost, announce: Callable[[Started], None]) -> None:
+    """Returns after a signal, when everything open was answered or cut, and settled. Raises PortTaken, HomeRefused."""
+    listener = listen(settings.host, settings.port)
+    admin = listen(*split_bind(settings.admin_bind), "SPECGATE_ADMIN_BIND") if settings.admin_bind else None
+    async with open_parts(settings, engine) as (parts, credentials, recovered):
+        apps: dict[socket.socket, FastAPI] = {listener: build_app(parts)}
+        if admin is not None:
+            apps[admin] = build_app(parts, with_public=False, with_admin=True)
+        url = url_of(listener)
+        admin_url = url_of(admin) if admin else url if settings.serves_admin else None
+        started = Started(url, admin_url, credentials, parts.db.durability, recovered)
+        await serve_until_signal(apps, parts.drain, settings, lambda: announce(started))
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tuple[Parts, Credentials, int]]:
+    """The parts of a gateway, its credentials, and how many requests of dead runs it settled."""
+    async with AsyncExitStack() as stack:
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        db = await Database.open(settings.database, durability=settings.durability)
+        stack.push_async_callback(db.close)
+        credentials = await _credentials(settings, db)
+        owner = new_epoch(credentials)
+        recovered = await settle_dead(db, owner)
+        books = Books(db, owner)
+        stack.push_async_callback(books.close, settings.settle_seconds)
+        deployment = Deployment(model_name(settings.model), engine, int(time.time()))
+        parts = Parts(
+            settings=settings,
+            db=db,
+            authenticator=Authenticator(db),
+            router=Router([deployment], credentials.secret),
+            engine=engine,
+            books=books,
+            drain=Drain(),
+            secret=credentials.secret,
+        )
+        yield parts, credentials, recovered
+
+
+async def _credentials(settings: Settings, db: Database) -> Credentials:
+    preset = {
+        "bootstrap_key": settings.bootstrap_key,
+        "admin_key": settings.admin_key,
+        "secret": settings.secret,
+    }
+    told = {name: value.get_secret_value() if value else None for name, value in preset.items()}
+    return await bootstrap(settings.home, db, **told)
+
+
+def model_name(model: str) -> str:
+    """What clients call it: the catalogue's name, or a folder's last part."""
+    return Path(model).name if "/" in model else model
