@@ -6,9 +6,10 @@ habit of beginning late would let two writers deadlock). Parameters never appear
 
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 
@@ -16,13 +17,20 @@ SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 def sqlite_writer(url: URL, durability: str) -> AsyncEngine:
     """One connection, which takes the write lock when a transaction begins."""
     engine = create_async_engine(url, pool_size=1, max_overflow=0, pool_timeout=5, hide_parameters=True)
-    _prepare(engine, ["journal_mode=WAL", f"synchronous={SYNCHRONOUS[durability]}"], "BEGIN IMMEDIATE")
+    _prepare(engine.sync_engine, ["journal_mode=WAL", f"synchronous={SYNCHRONOUS[durability]}"], "BEGIN IMMEDIATE")
+    return engine
+
+
+def sqlite_migrator(url: URL) -> Engine:
+    """For alembic: with the transaction begun by us, a migration that fails half-way leaves nothing behind."""
+    engine = create_engine(url.set(drivername="sqlite"), poolclass=NullPool, hide_parameters=True)
+    _prepare(engine, [], "BEGIN IMMEDIATE")
     return engine
 
 
 def sqlite_reader(url: URL) -> AsyncEngine:
     engine = create_async_engine(url, pool_size=4, max_overflow=0, pool_timeout=5, hide_parameters=True)
-    _prepare(engine, ["query_only=ON"], "BEGIN")
+    _prepare(engine.sync_engine, ["query_only=ON"], "BEGIN")
     return engine
 
 
@@ -46,8 +54,8 @@ def postgres_engine(url: URL) -> AsyncEngine:
     return engine
 
 
-def _prepare(engine: AsyncEngine, pragmas: list[str], begin: str) -> None:
-    @event.listens_for(engine.sync_engine, "connect")
+def _prepare(engine: Engine, pragmas: list[str], begin: str) -> None:
+    @event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -55,6 +63,6 @@ def _prepare(engine: AsyncEngine, pragmas: list[str], begin: str) -> None:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
+    @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(begin)

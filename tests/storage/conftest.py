@@ -1,5 +1,6 @@
 """Every store test runs on a SQLite file and on a real PostgreSQL; each test has a database of its own."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -34,9 +35,19 @@ def postgres_url(postgres: Server, template: str) -> Iterator[str]:
     postgres.drop(name)
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file that tests copy."""
+    path = tmp_path_factory.mktemp("migrated") / "specgate.db"
+    upgrade(f"sqlite+aiosqlite:///{path}")
+    return path
+
+
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    return f"sqlite+aiosqlite:///{tmp_path / 'specgate.db'}"
+def sqlite_url(tmp_path: Path, migrated: Path) -> str:
+    path = tmp_path / "specgate.db"
+    shutil.copy(migrated, path)
+    return f"sqlite+aiosqlite:///{path}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -32,23 +32,22 @@ ENDED = Figures(
 """20 tokens of one choice: 20 - 1 = 7 steps + 12 accepted."""
 
 
-def opening(request_id: str, at: datetime | None = None, **changes: object) -> OpenEntry:
+def opening(request_id: str, **changes: object) -> OpenEntry:
     entry = OpenEntry(
-        request_id=request_id,
+        request_id="r",
         tenant_id="default",
         key_id="abcdefghijkl",
         model="tiny",
         route="/v1/chat/completions",
         owner="home:1",
-        at=at,
     )
-    return replace(entry, **changes)  # type: ignore[arg-type]
+    return replace(entry, **{"request_id": request_id, **changes})  # type: ignore[arg-type]
 
 
 async def open_requests(db: Database, *request_ids: str, **changes: object) -> None:
     for request_id in request_ids:
         async with db.unit() as session:
-            assert await Ledger(session).open(opening(request_id, **changes))  # type: ignore[arg-type]
+            assert await Ledger(session).open(opening(request_id, **changes))
 
 
 async def settle(db: Database, request_id: str, figures: Figures = ENDED, at: datetime | None = None) -> bool:

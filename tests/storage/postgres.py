@@ -22,7 +22,15 @@ import psycopg
 from psycopg import sql
 
 INITDB = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
-SETTINGS = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=100")
+SETTINGS = (
+    "fsync=off",
+    "full_page_writes=off",
+    "shared_buffers=16MB",
+    "max_connections=100",
+    "autovacuum=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+)
 READY_SECONDS = 30.0
 
 
