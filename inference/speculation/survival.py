@@ -4,7 +4,7 @@
     h        the chance to be kept, given that everything before it was
     E(k)     expected kept of k drafted  =  h₀ + h₀h₁ + … + h₀h₁…h₍ₖ₋₁₎
 
-One a proposer and sequence, so that no request learns from another. Old proposals fade: nothing is for ever.
+Old proposals fade: nothing is for ever. Knows no proposer.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,6 @@ FADE = 0.9
 """What is left of an observation after each later one."""
 WEIGHT = 2.0
 """How many observations the prior counts for."""
-PRIORS = {"prediction": (0.85, 0.97), "lookup": (0.5, 0.8)}
-"""Proposer → chance of the first token, chance of each later one, before anything is known."""
-UNKNOWN = (0.5, 0.8)
 
 
 def place(position: int) -> int:
@@ -34,14 +31,18 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 class Survival:
     """Counts of proposed tokens reached and kept, by place."""
 
-    def __init__(self, proposer: str) -> None:
-        first, later = PRIORS.get(proposer, UNKNOWN)
+    def __init__(self, prior: tuple[float, float]) -> None:
+        """`prior`: the chance of the first token, and of each later one, before anything is known."""
+        first, later = prior
         self._prior = (first, *[later] * (PLACES - 1))
         self._reached = [0.0] * PLACES
         self._kept = [0.0] * PLACES
 
-    def observe(self, proposed: Sequence[int], emitted: Sequence[int]) -> None:
-        """`emitted` came where `proposed` was expected; what lies beyond it is not known."""
+    def observe(self, proposed: Sequence[int], emitted: Sequence[int]) -> bool:
+        """`emitted` came where `proposed` was expected; what lies beyond it is not known.
+
+        Says whether the proposal was right as far as that goes.
+        """
         kept = common(proposed, emitted)
         reached = min(kept + 1, len(proposed), len(emitted))
         for p in range(place(reached - 1) + 1 if reached else 0):
@@ -50,6 +51,7 @@ class Survival:
         for position in range(reached):
             self._reached[place(position)] += 1.0
             self._kept[place(position)] += position < kept
+        return kept == reached
 
     def expected(self, length: int) -> list[float]:
         """E(0), E(1), … E(length)."""
