@@ -56,8 +56,9 @@ class KVCache:
         assert not seq.blocks
         if not self._prefix_caching:
             return 0
-        self._digest(seq, (seq.num_tokens - 1) // self.block_size)
-        for digest in seq.digests[: (seq.num_tokens - 1) // self.block_size]:
+        coverable = (seq.num_tokens - 1) // self.block_size
+        self._digest(seq, coverable)
+        for digest in seq.digests[:coverable]:
             block = self._block_of.get(digest)
             if block is None:
                 break
@@ -106,7 +107,7 @@ class KVCache:
         """Let go of all blocks, the tail first: the head of a prefix is used again more often."""
         while seq.blocks:
             self._release(seq.blocks.pop())
-        seq.num_computed = seq.num_published = 0
+        seq.num_computed = 0
 
     def check(self, holders: Iterable[Sequence]) -> None:
         """Assert that every block is counted exactly once, and held as often as sequences name it."""

@@ -71,21 +71,15 @@ class Scheduler:
 
     def _decode_rows(self, rows: dict[Sequence, int]) -> None:
         for seq in list(self.running):
-            if (
-                seq.status is Status.RUNNING
-                and _pending(seq) == 1
-                and self._left(rows)
-                and self._room_for(seq, 1, rows)
-            ):
+            lacks_one = seq.status is Status.RUNNING and _pending(seq) == 1
+            if lacks_one and self._left(rows) and self._room_for(seq):
                 rows[seq] = 1
 
     def _prompt_rows(self, rows: dict[Sequence, int]) -> None:
-        for seq in list(self.running):
-            if seq.status is not Status.RUNNING or seq in rows:
-                continue
-            count = min(_pending(seq), self._left(rows))
-            if count and self._room_for(seq, count, rows):
-                rows[seq] = count
+        """Their blocks were found when they joined."""
+        for seq in self.running:
+            if _pending(seq) > 1 and (left := self._left(rows)):
+                rows[seq] = min(_pending(seq), left)
 
     def _admit(self, rows: dict[Sequence, int]) -> None:
         """New sequences join while rows, places and blocks for all their committed tokens are there."""
@@ -103,11 +97,11 @@ class Scheduler:
             rows[seq] = min(_pending(seq), left)
 
     def _with_drafts(self, rows: dict[Sequence, int]) -> Iterator[tuple[Sequence, int]]:
-        """Add drafted rows to the sequences whose committed rows are all in this pass."""
+        """Add drafted rows. Where rows are left over, every sequence in this pass reaches its last committed token."""
         left = self._left(rows)
         for seq, count in rows.items():
             drafted = 0
-            if count == _pending(seq) and seq.draft and left:
+            if seq.draft and left:
                 want = seq.num_tokens + min(len(seq.draft), left)
                 drafted = max(0, self.cache.grow_into_empty(seq, want) - seq.num_tokens)
             left -= drafted
@@ -121,13 +115,12 @@ class Scheduler:
         sampled = 1 + drafted if count >= pending else 0
         return Chunk(seq, seq.num_computed, (*committed, *draft.tokens), sampled, draft)
 
-    def _room_for(self, seq: Sequence, count: int, rows: dict[Sequence, int]) -> bool:
-        """Find blocks for `count` more rows, preempting sequences younger than `seq` while they are missing."""
-        while not self.cache.grow(seq, seq.num_computed + count):
+    def _room_for(self, seq: Sequence) -> bool:
+        """Find a block for one more row, preempting sequences younger than `seq` while none is free."""
+        while not self.cache.grow(seq, seq.num_computed + 1):
             youngest = self.running[-1]
             if youngest is seq:
                 return False
-            rows.pop(youngest, None)
             self._preempt(youngest)
         return True
 

@@ -16,6 +16,7 @@ from tests.fakes import FakeModel, make_sequence, plain_decode
 
 NO_EOS: frozenset[int] = frozenset({10_000})
 ROOMY = EngineConfig(block_size=4, num_blocks=64, max_model_len=128, max_batch_tokens=64, max_sequences=8)
+UNDRAFTED = ROOMY.model_copy(update={"speculation": SpeculationConfig(enabled=False)})
 SCHEDULE = SpeculationConfig(adaptive=AdaptiveConfig(mode="schedule"))
 
 
@@ -133,7 +134,7 @@ def test_another_salt_gets_no_hit() -> None:
 
 def test_choices_are_their_own_draws_and_the_prompt_is_computed_once() -> None:
     model = FakeModel()
-    engine = Engine(model, ROOMY, NO_EOS)
+    engine = Engine(model, UNDRAFTED, NO_EOS)
     sampling = SamplingParams(temperature=1.0, seed=3, n=3, max_tokens=10)
     leader = make_sequence([7] * 33, "n", sampling=sampling)
     others = [make_sequence([7] * 33, "n", choice=c, sampling=sampling, leader=leader) for c in (1, 2)]
@@ -269,6 +270,68 @@ def test_a_prediction_saves_passes_and_is_counted_by_position() -> None:
     assert spec.accepted_prediction_tokens == spec.accepted_delivered >= 18
     assert 0 < spec.rejected_prediction_tokens <= spec.prediction_tokens == 30
     assert_identity(events[-1])
+
+
+def test_positions_of_the_prediction_count_once_as_kept_or_rejected() -> None:
+    model = FakeModel()
+    sampling = SamplingParams(temperature=0, max_tokens=12)
+    answer = plain_decode(model, make_sequence([2, 4, 6], sampling=sampling))
+
+    class FromPrediction(Oracle):
+        """Drafts five tokens, each fourth position wrong, and names the positions they come from."""
+
+        def _draft(self, item: DraftItem) -> Proposal:
+            tokens = super()._draft(item).tokens
+            done = len(item.tokens) - item.prompt_len
+            return Proposal(tokens, "prediction", tuple(range(done, done + len(tokens))))
+
+    engine = Engine(model, ROOMY, NO_EOS, drafter=lambda *_: FromPrediction({(2, 4, 6): answer}, 5, 4))
+    events = run(engine, [make_sequence([2, 4, 6], sampling=sampling)])["r", 0]
+    usage = events[-1].usage
+    assert tokens_of(events) == answer
+    assert usage is not None
+    # Passes at 0, 4 and 8 keep three drafted tokens and correct the fourth. Positions 3 and 7 were never right; 4 and 8
+    # lay behind them, were rejected with them, and were kept when drafted again; at most 11 tokens are ever drafted.
+    assert usage.speculation.rejected_prediction_tokens == 2
+    stats = usage.speculation.by_proposer["prediction"]
+    assert (stats.drafts, stats.drafted, stats.accepted) == (3, 5 + 5 + 3, 9)
+    assert stats.accepted_by_position == (3, 3, 3)
+    assert (usage.speculation.steps, usage.speculation.accepted_delivered) == (2, 9)
+
+
+def test_what_was_drafted_past_the_end_was_not_in_the_answer() -> None:
+    model = FakeModel()
+    whole = plain_decode(model, make_sequence([2, 4, 6]))
+    end = next(i for i in range(3, 16) if whole[i] not in whole[:i])
+
+    class FromPrediction(Oracle):
+        def _draft(self, item: DraftItem) -> Proposal:
+            tokens = super()._draft(item).tokens
+            return Proposal(tokens, "prediction", tuple(range(len(tokens))))
+
+    engine = Engine(model, ROOMY, frozenset({whole[end]}), drafter=lambda *_: FromPrediction({(2, 4, 6): whole}, 15, 0))
+    usage = run(engine, [make_sequence([2, 4, 6])])["r", 0][-1].usage
+    assert usage is not None
+    assert usage.completion_tokens == end + 1
+    assert usage.speculation.rejected_prediction_tokens == 15 - (end + 1)
+
+
+def test_the_last_token_of_a_choice_is_not_drafted() -> None:
+    model = FakeModel()
+    seq = make_sequence([2, 4, 6], sampling=SamplingParams(temperature=0, max_tokens=5))
+    engine = Engine(model, ROOMY, NO_EOS, drafter=oracle(model, [seq], 3, 0))
+    run(engine, [seq])
+    assert (model.passes, model.rows) == (2, 3 + 3 + 1)
+
+
+def test_a_new_drafter_finds_no_notes_of_the_old_one() -> None:
+    engine = Engine(FakeModel(), ROOMY.model_copy(update={"speculation": SCHEDULE}), NO_EOS)
+    seq = make_sequence([1, 2, 3, 1, 2, 3])
+    engine.add(seq)
+    engine.step()
+    seq.memory["old"] = object()
+    engine.set_speculation(SCHEDULE.model_copy(update={"version": 2}))
+    assert "old" not in seq.memory
 
 
 def test_a_request_may_go_without_speculation() -> None:

@@ -128,3 +128,17 @@ def test_a_choice_whose_leader_is_gone_computes_the_prompt_itself() -> None:
     added(scheduler, leader, make_sequence(range(10), "n", choice=1, leader=leader))
     scheduler.remove(leader)
     assert shape(scheduler) == [("n", 0, 10, 1)]
+
+
+def test_a_rejected_draft_gives_back_its_blocks() -> None:
+    scheduler = Scheduler(CONFIG)
+    seq = make_sequence(range(5), "r")
+    added(scheduler, seq)
+    run_pass(scheduler)
+    seq.draft = Proposal((9,) * 12, "test")
+    assert shape(scheduler) == [("r", 5, 13, 13)]
+    assert len(seq.blocks) == 5
+    seq.draft = Proposal((9,) * 12, "test")
+    run_pass(scheduler)
+    assert len(seq.blocks) == 2
+    assert scheduler.cache.num_empty == 14
