@@ -217,6 +217,7 @@ class WorkerLoad(Value):
     free_blocks: int
     num_blocks: int
     passes: int
+    preemptions: int = 0
     config_version: int
     drafter_faults: dict[str, int] = {}
 
