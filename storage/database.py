@@ -44,9 +44,7 @@ class Database:
         if parsed.get_backend_name() == "sqlite":
             migrate_sqlite(parsed)
             return cls(sqlite_writer(parsed, durability), sqlite_reader(parsed), durability, patience=5.0)
-        engine = postgres_engine(parsed)
-        reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        database = cls(engine, reader, "power", patience=1.0)
+        database = cls.of_postgres(url)
         try:
             async with database.view() as session:
                 await session.run_sync(refuse_outdated)
@@ -54,6 +52,13 @@ class Database:
             await database.close()
             raise
         return database
+
+    @classmethod
+    def of_postgres(cls, url: str) -> "Database":
+        """Without asking whether it is there, or has this program's schema."""
+        engine = postgres_engine(make_url(url))
+        reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        return cls(engine, reader, "power", patience=1.0)
 
     @asynccontextmanager
     async def unit(self) -> AsyncIterator[Session]:

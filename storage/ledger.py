@@ -16,7 +16,7 @@ from storage.errors import UnknownRequest
 from storage.ids import uuid7
 from storage.inserts import insert_once
 from storage.ledger_rules import find_problems
-from storage.models import ledger_entries
+from storage.models import ledger_entries, of_kind
 from storage.values import Figures, OpenEntry, Problem, Settlement
 
 _entries = ledger_entries.c
@@ -43,7 +43,9 @@ class Ledger:
         """How far a request has come: what is billed if its gateway dies."""
         opened = await self._opened(request_id)
         last = await self._session.scalar(
-            select(func.max(_entries.seq)).where(_entries.request_id == request_id, _entries.kind == "checkpoint")
+            select(func.max(_entries.seq)).where(
+                _entries.request_id == request_id, of_kind(ledger_entries, "checkpoint")
+            )
         )
         values = checkpoint_values(figures or Figures(), generated, delivered, at or datetime.now(UTC))
         await self._append("checkpoint", (last or 0) + 1, copied(opened) | values)
@@ -73,7 +75,7 @@ class Ledger:
     async def _interrupt(self, opened: Row[Any]) -> bool:
         statement = (
             select(ledger_entries)
-            .where(_entries.request_id == opened.request_id, _entries.kind == "checkpoint")
+            .where(_entries.request_id == opened.request_id, of_kind(ledger_entries, "checkpoint"))
             .order_by(_entries.seq.desc())
             .limit(1)
         )
@@ -81,7 +83,7 @@ class Ledger:
         return await self._settle(opened, interrupted(opened, last))
 
     async def _opened(self, request_id: str) -> Row[Any]:
-        statement = select(ledger_entries).where(_entries.request_id == request_id, _entries.kind == "open")
+        statement = select(ledger_entries).where(_entries.request_id == request_id, of_kind(ledger_entries, "open"))
         row = (await self._session.execute(statement)).one_or_none()
         if row is None:
             raise UnknownRequest(f"request {request_id} was never opened in this ledger")
@@ -100,8 +102,8 @@ def _unsettled(owners: Collection[str] | None) -> Select[Any]:
     settled = ledger_entries.alias("settled")
     is_settled = (
         select(settled.c.entry_id)
-        .where(settled.c.request_id == _entries.request_id, settled.c.kind == "settle")
+        .where(settled.c.request_id == _entries.request_id, of_kind(settled, "settle"))
         .exists()
     )
-    statement = select(ledger_entries).where(_entries.kind == "open", ~is_settled).order_by(_entries.entry_id)
+    statement = select(ledger_entries).where(of_kind(ledger_entries, "open"), ~is_settled).order_by(_entries.entry_id)
     return statement if owners is None else statement.where(_entries.owner.in_(owners))

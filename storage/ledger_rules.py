@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
 from storage.database import Session
 from storage.entries import COPIED
-from storage.models import ledger_entries
+from storage.models import ledger_entries, of_kind
 from storage.values import Problem
 
 _settled = ledger_entries.alias("settled")
@@ -43,7 +43,9 @@ BROKEN: dict[str, ColumnElement[bool]] = {
 
 async def find_problems(session: Session) -> list[Problem]:
     """Every broken rule, by request."""
-    queries = {rule: select(_s.request_id).where(_s.kind == "settle", broken) for rule, broken in BROKEN.items()}
+    queries = {
+        rule: select(_s.request_id).where(of_kind(_settled, "settle"), broken) for rule, broken in BROKEN.items()
+    }
     queries |= {"every entry follows an open": _without_open(), "a settle repeats its open": _changed()}
     queries |= {f"at most one {kind}": _repeated(kind) for kind in ("open", "settle")}
     problems: list[Problem] = []
@@ -55,16 +57,16 @@ async def find_problems(session: Session) -> list[Problem]:
 
 def _without_open() -> Select[Any]:
     opened = ledger_entries.alias("opened")
-    is_open = select(opened.c.entry_id).where(opened.c.request_id == _s.request_id, opened.c.kind == "open").exists()
+    is_open = select(opened.c.entry_id).where(opened.c.request_id == _s.request_id, of_kind(opened, "open")).exists()
     return select(_s.request_id).where(_s.kind != "open", ~is_open).distinct()
 
 
 def _changed() -> Select[Any]:
     opened = ledger_entries.alias("opened")
     differs = or_(*(_s[name].is_distinct_from(opened.c[name]) for name in COPIED))
-    same = and_(opened.c.request_id == _s.request_id, opened.c.kind == "open")
-    return select(_s.request_id).join(opened, same).where(_s.kind == "settle", differs)
+    same = and_(opened.c.request_id == _s.request_id, of_kind(opened, "open"))
+    return select(_s.request_id).join(opened, same).where(of_kind(_settled, "settle"), differs)
 
 
 def _repeated(kind: str) -> Select[Any]:
-    return select(_s.request_id).where(_s.kind == kind).group_by(_s.request_id).having(func.count() > 1)
+    return select(_s.request_id).where(of_kind(_settled, kind)).group_by(_s.request_id).having(func.count() > 1)

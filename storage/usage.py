@@ -16,15 +16,17 @@ from sqlalchemy import (
     Float,
     Select,
     String,
+    and_,
     case,
     cast,
     func,
+    literal,
     select,
     type_coerce,
 )
 
 from storage.database import Session
-from storage.models import EPOCH, ledger_entries
+from storage.models import EPOCH, ledger_entries, of_kind
 
 Group = Literal["tenant_id", "key_id", "model"]
 SUMMED = (
@@ -37,13 +39,10 @@ SUMMED = (
     "prediction_tokens",
     "accepted_prediction_tokens",
     "rejected_prediction_tokens",
-    "steps",
-    "idle_passes",
-    "accepted_delivered",
-    "choices_with_output",
-    "drafted_tokens",
-    "accepted_tokens",
 )
+"""Summed over every settled request."""
+MEASURED = ("steps", "idle_passes", "accepted_delivered", "drafted_tokens", "accepted_tokens")
+"""Summed over requests whose figures are the engine's last word, as are the proposers' totals."""
 _e = ledger_entries.c
 
 
@@ -78,8 +77,12 @@ class UsageRow:
     bucket: datetime
     group: Mapping[str, str]
     requests: int
+    measured_requests: int
+    """Those with the engine's last word: not cut by the death of a process."""
+    decode_tokens: int
+    """Of measured requests: tokens emitted after each choice's first; equals steps + accepted_delivered."""
     sums: Mapping[str, int]
-    """By the names in SUMMED."""
+    """By the names in SUMMED and MEASURED."""
     mean_request_acceptance: float | None
     """Mean over requests with drafts of accepted / drafted; None where there was none."""
     by_proposer: Mapping[str, ProposerTotals] = field(default_factory=dict)
@@ -114,7 +117,9 @@ def _row(
         bucket=EPOCH + timedelta(microseconds=values["bucket"]),
         group={name: values[name] for name in group_by},
         requests=values["requests"],
-        sums={name: int(values[name]) for name in SUMMED},
+        measured_requests=int(values["measured_requests"]),
+        decode_tokens=int(values["decode_tokens"]),
+        sums={name: int(values[name]) for name in (*SUMMED, *MEASURED)},
         mean_request_acceptance=values["mean_request_acceptance"],
         by_proposer=proposers.get(_key(values, group_by), {}),
     )
@@ -125,13 +130,20 @@ def _key(values: Mapping[Any, Any], group_by: Sequence[Group]) -> tuple[Any, ...
 
 
 def _totals(query: UsageQuery) -> Select[Any]:
-    rate = case((_e.drafted_tokens > 0, cast(_e.accepted_tokens, Float) / _e.drafted_tokens))
+    rate = case((and_(_e.final, _e.drafted_tokens > 0), cast(_e.accepted_tokens, Float) / _e.drafted_tokens))
     return _grouped(
         query,
         func.count().label("requests"),
         func.avg(rate).label("mean_request_acceptance"),
+        _measured(literal(1)).label("measured_requests"),
+        _measured(_e.generated_tokens - _e.choices_with_output).label("decode_tokens"),
         *(func.sum(_e[name]).label(name) for name in SUMMED),
+        *(_measured(_e[name]).label(name) for name in MEASURED),
     )
+
+
+def _measured(figure: ColumnElement[int]) -> ColumnElement[int]:
+    return func.sum(case((_e.final, figure), else_=0))
 
 
 def _by_proposer(query: UsageQuery) -> Select[Any]:
@@ -140,7 +152,7 @@ def _by_proposer(query: UsageQuery) -> Select[Any]:
     stats = type_coerce(each.c.value, JSON)
     name = cast(each.c.key, String).label("proposer")
     sums = (func.sum(stats[figure].as_integer()).label(figure) for figure in ("drafts", "drafted", "accepted"))
-    return _grouped(query, name, *sums).group_by(name).order_by(name)
+    return _grouped(query, name, *sums).where(_e.final).group_by(name).order_by(name)
 
 
 def _grouped(query: UsageQuery, *columns: ColumnElement[Any]) -> Select[Any]:
@@ -152,6 +164,6 @@ def _grouped(query: UsageQuery, *columns: ColumnElement[Any]) -> Select[Any]:
 
 
 def _scope(query: UsageQuery) -> list[ColumnElement[bool]]:
-    scope = [_e.kind == "settle", _e.at >= query.start, _e.at < query.end]
+    scope = [of_kind(ledger_entries, "settle"), _e.at >= query.start, _e.at < query.end]
     wanted = {"tenant_id": query.tenant_ids, "key_id": query.key_ids, "model": query.models}
     return scope + [_e[name].in_(values) for name, values in wanted.items() if values]

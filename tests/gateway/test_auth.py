@@ -1,0 +1,146 @@
+"""A key becomes a principal; whatever is wrong with it, the answer is the same 401; an absent database is 503."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from starlette.datastructures import Headers
+
+from gateway.auth import Authenticator, Principal
+from gateway.errors import ApiError, InvalidApiKey, PermissionDenied, StorageUnavailable
+from storage import Database
+from storage.api_keys import ApiKeys
+from storage.tenants import Tenants
+from storage.values import NewKey
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    """A clock that tests move."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    database = await Database.open(f"sqlite+aiosqlite:///{tmp_path / 'specgate.db'}")
+    async with database.unit() as session:
+        await Tenants(session).ensure("acme", "Acme", "billed")
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def key(db: Database) -> NewKey:
+    async with db.unit() as session:
+        return await ApiKeys(session).create("acme", "inference", "one")
+
+
+async def _revoke(db: Database, key: NewKey) -> None:
+    async with db.unit() as session:
+        await ApiKeys(session).revoke(key.public_id)
+
+
+@pytest.mark.parametrize("name", ["authorization", "Authorization", "x-api-key", "X-API-Key"])
+async def test_a_key_is_read_from_either_header(db: Database, key: NewKey, name: str) -> None:
+    value = f"Bearer {key.key}" if name.lower() == "authorization" else key.key
+    principal = await Authenticator(db).authenticate(Headers({name: value}))
+    assert principal == Principal("acme", key.public_id, "inference", "billed")
+
+
+async def test_every_cause_has_the_same_answer(db: Database, key: NewKey) -> None:
+    async with db.unit() as session:
+        revoked = await ApiKeys(session).create("acme", "inference", "gone")
+    await _revoke(db, revoked)
+    headers = [
+        {},
+        {"authorization": ""},
+        {"authorization": key.key},
+        {"authorization": f"Basic {key.key}"},
+        {"authorization": "Bearer "},
+        {"authorization": "Bearer wrong"},
+        {"authorization": f"Bearer {key.key[:-1]}"},
+        {"authorization": f"Bearer {revoked.key}"},
+        {"authorization": "Bearer sk-sg-' OR '1'='1"},
+        {"authorization": "Bearer \x00\ud800"},
+        {"x-api-key": "é" * 9000},
+    ]
+    answers = set()
+    for one in headers:
+        with pytest.raises(InvalidApiKey) as refused:
+            await Authenticator(db).authenticate(one)
+        answers.add((refused.value.status, repr(refused.value.body()), repr(refused.value.headers)))
+    assert len(answers) == 1
+    assert key.secret not in repr(answers)
+
+
+async def test_a_revoked_key_is_refused_after_a_second(db: Database, key: NewKey) -> None:
+    clock = Clock()
+    authenticator = Authenticator(db, clock)
+    headers = {"authorization": f"Bearer {key.key}"}
+    principal = await authenticator.authenticate(headers)
+    await _revoke(db, key)
+    clock.now += 0.99
+    await authenticator.authenticate(headers)
+    assert await authenticator.is_revoked(principal)
+    clock.now += 0.01
+    with pytest.raises(InvalidApiKey):
+        await authenticator.authenticate(headers)
+
+
+async def test_a_new_policy_is_seen_after_a_second(db: Database, key: NewKey) -> None:
+    clock = Clock()
+    authenticator = Authenticator(db, clock)
+    headers = {"x-api-key": key.key}
+    await authenticator.authenticate(headers)
+    async with db.unit() as session:
+        await Tenants(session).set_policy("acme", "free")
+    clock.now += 1
+    assert (await authenticator.authenticate(headers)).rejected_prediction == "free"
+
+
+async def test_only_an_operator_is_an_operator(db: Database, key: NewKey) -> None:
+    async with db.unit() as session:
+        operator = await ApiKeys(session).create("acme", "operator", "boss")
+    authenticator = Authenticator(db)
+    (await authenticator.authenticate({"x-api-key": operator.key})).require_operator()
+    with pytest.raises(PermissionDenied):
+        (await authenticator.authenticate({"x-api-key": key.key})).require_operator()
+
+
+async def test_use_is_noted(db: Database, key: NewKey) -> None:
+    await Authenticator(db).authenticate({"x-api-key": key.key})
+    async with db.view() as session:
+        [found] = await ApiKeys(session).list()
+    assert found.last_used_at is not None
+
+
+async def test_a_silent_database_is_503_within_two_seconds(key: NewKey) -> None:
+    """A port that takes the connection and never answers: no key is wrong for that."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = _database_at(silent.getsockname()[1])
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(ApiError) as refused:
+            await Authenticator(away).authenticate({"x-api-key": key.key})
+        assert asyncio.get_running_loop().time() - begun < 2
+        assert not await Authenticator(away).is_revoked(Principal("acme", key.public_id, "inference"))
+        await away.close()
+    assert isinstance(refused.value, StorageUnavailable)
+    assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_refusing_database_is_503(key: NewKey) -> None:
+    away = _database_at(1)
+    with pytest.raises(StorageUnavailable):
+        await Authenticator(away).authenticate({"x-api-key": key.key})
+    await away.close()
+
+
+def _database_at(port: int) -> Database:
+    return Database.of_postgres(f"postgresql+psycopg://nobody@127.0.0.1:{port}/none")

@@ -1,0 +1,176 @@
+"""The report's questions are read strictly and answered in OpenAI's shape."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gateway.errors import InvalidRequest
+from gateway.usage_report import page, parse_query
+from storage.usage import ProposerTotals, UsageRow
+
+DAY = 86_400
+START = 1_772_323_200
+"""2026-03-01 00:00 UTC."""
+NOW = START + 10 * DAY + 5000
+
+
+def _ask(**parameters: object) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in {"start_time": START, **parameters}.items()]
+
+
+def test_the_defaults_are_openai_s() -> None:
+    query = parse_query(_ask(), NOW)
+    assert query.buckets == [(START + n * DAY, START + (n + 1) * DAY) for n in range(7)]
+    assert query.next_page == f"page_{START + 7 * DAY}"
+    assert (query.group_by, query.project_ids, query.api_key_ids, query.models) == ((), (), (), ())
+    assert len(parse_query(_ask(bucket_width="1h"), NOW).buckets) == 24
+    assert len(parse_query(_ask(bucket_width="1m"), NOW).buckets) == 60
+
+
+def test_pages_follow_until_the_running_bucket() -> None:
+    first = parse_query(_ask(), NOW)
+    last = parse_query(_ask(page=first.next_page), NOW)
+    assert last.buckets == [(START + n * DAY, START + (n + 1) * DAY) for n in range(7, 11)]
+    assert last.next_page is None
+
+
+def test_the_first_and_the_last_bucket_are_cut_to_the_range() -> None:
+    query = parse_query(_ask(start_time=START + 100, end_time=START + DAY + 200), NOW)
+    assert query.buckets == [(START + 100, START + DAY), (START + DAY, START + DAY + 200)]
+    assert query.next_page is None
+    asked = query.for_storage()
+    assert (asked.start.timestamp(), asked.end.timestamp()) == (START + 100, START + DAY + 200)
+
+
+def test_lists_are_read_with_and_without_brackets() -> None:
+    items = [*_ask(), ("group_by", "model"), ("group_by[]", "project_id"), ("models[]", "a"), ("models", "b")]
+    query = parse_query([*items, ("project_ids[]", "p"), ("api_key_ids", "k"), ("group_by[]", "model")], NOW)
+    assert query.group_by == ("model", "project_id")
+    assert (query.models, query.project_ids, query.api_key_ids) == (("a", "b"), ("p",), ("k",))
+    assert query.for_storage().group_by == ["model", "tenant_id"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "param"),
+    [
+        ({"start_time": ""}, "start_time"),
+        ({"start_time": "-1"}, "start_time"),
+        ({"start_time": "1e9"}, "start_time"),
+        ({"start_time": 10**12}, "start_time"),
+        ({"start_time": "9" * 400}, "start_time"),
+        ({"end_time": START}, "end_time"),
+        ({"end_time": "tomorrow"}, "end_time"),
+        ({"bucket_width": "1w"}, "bucket_width"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 32}, "limit"),
+        ({"limit": 169, "bucket_width": "1h"}, "limit"),
+        ({"limit": 1441, "bucket_width": "1m"}, "limit"),
+        ({"group_by": "user_id"}, "group_by"),
+        ({"group_by": "model; DROP TABLE tenants"}, "group_by"),
+        ({"page": "page_1"}, "page"),
+        ({"page": f"page_{START + 1}"}, "page"),
+        ({"page": "../"}, "page"),
+        ({"page": f"page_{START + 400 * DAY}"}, "page"),
+        ({"user_ids": "u"}, "user_ids"),
+        ({"batch": "true"}, "batch"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_name(parameters: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_query(_ask(**parameters), NOW)
+    assert (refused.value.status, refused.value.param) == (400, param)
+    assert len(refused.value.message) < 200
+
+
+def test_the_start_is_required() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_query([], NOW)
+    assert (refused.value.param, refused.value.code) == ("start_time", "missing_required_parameter")
+
+
+SUMS = {
+    "prompt_tokens": 300,
+    "cached_tokens": 128,
+    "generated_tokens": 62,
+    "delivered_tokens": 60,
+    "visible_tokens": 62,
+    "completion_tokens": 66,
+    "prediction_tokens": 80,
+    "accepted_prediction_tokens": 30,
+    "rejected_prediction_tokens": 4,
+    "steps": 20,
+    "idle_passes": 3,
+    "accepted_delivered": 40,
+    "drafted_tokens": 50,
+    "accepted_tokens": 40,
+}
+
+
+def test_a_result_says_what_was_used_and_what_speculation_did() -> None:
+    row = UsageRow(
+        bucket=datetime(2026, 3, 2, tzinfo=UTC),
+        group={"model": "tiny"},
+        requests=3,
+        measured_requests=2,
+        decode_tokens=60,
+        sums=SUMS,
+        mean_request_acceptance=0.75,
+        by_proposer={"lookup": ProposerTotals(4, 20, 10), "prediction": ProposerTotals(5, 30, 30)},
+    )
+    answer = page(parse_query(_ask(group_by="model", limit=2), NOW), [row])
+    assert [bucket["results"] == [] for bucket in answer["data"]] == [True, False]
+    assert (answer["object"], answer["has_more"], answer["next_page"]) == ("page", True, f"page_{START + 2 * DAY}")
+    bucket = answer["data"][1]
+    assert {name: bucket[name] for name in bucket if name != "results"} == {
+        "object": "bucket",
+        "start_time": START + DAY,
+        "end_time": START + 2 * DAY,
+        "start_time_iso": "2026-03-02T00:00:00Z",
+        "end_time_iso": "2026-03-03T00:00:00Z",
+    }
+    assert bucket["results"] == [
+        {
+            "object": "organization.usage.completions.result",
+            "input_tokens": 300,
+            "input_cached_tokens": 128,
+            "input_uncached_tokens": 172,
+            "output_tokens": 66,
+            "num_model_requests": 3,
+            "project_id": None,
+            "api_key_id": None,
+            "model": "tiny",
+            "user_id": None,
+            "batch": None,
+            "service_tier": None,
+            "speculation": {
+                "visible_output_tokens": 62,
+                "generated_tokens": 62,
+                "delivered_tokens": 60,
+                "prediction_tokens": 80,
+                "accepted_prediction_tokens": 30,
+                "rejected_prediction_tokens": 4,
+                "num_measured_requests": 2,
+                "decode_tokens": 60,
+                "steps": 20,
+                "passes_saved": 40,
+                "idle_passes": 3,
+                "mean_accepted_length": 3.0,
+                "drafted_tokens": 50,
+                "accepted_tokens": 40,
+                "rejected_tokens": 10,
+                "acceptance_rate": 0.8,
+                "mean_request_acceptance_rate": 0.75,
+                "by_proposer": {
+                    "lookup": {"drafts": 4, "drafted": 20, "accepted": 10, "rejected": 10, "acceptance_rate": 0.5},
+                    "prediction": {"drafts": 5, "drafted": 30, "accepted": 30, "rejected": 0, "acceptance_rate": 1.0},
+                },
+            },
+        }
+    ]
+
+
+def test_no_rate_is_made_of_nothing() -> None:
+    row = UsageRow(datetime(2026, 3, 1, tzinfo=UTC), {}, 1, 0, 0, dict.fromkeys(SUMS, 0), None)
+    speculation = page(parse_query(_ask(), NOW), [row])["data"][0]["results"][0]["speculation"]
+    rates = ("mean_accepted_length", "acceptance_rate", "mean_request_acceptance_rate")
+    assert [speculation[name] for name in rates] == [None, None, None]
