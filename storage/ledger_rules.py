@@ -65,7 +65,7 @@ def _changed() -> Select[Any]:
     opened = ledger_entries.alias("opened")
     differs = or_(*(_s[name].is_distinct_from(opened.c[name]) for name in COPIED))
     same = and_(opened.c.request_id == _s.request_id, of_kind(opened, "open"))
-    return select(_s.request_id).join(opened, same).where(of_kind(_settled, "settle"), differs)
+    return select(_s.request_id).select_from(_settled.join(opened, same)).where(of_kind(_settled, "settle"), differs)
 
 
 def _repeated(kind: str) -> Select[Any]:
