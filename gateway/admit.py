@@ -41,7 +41,7 @@ async def respond(
     entry = _entry(parts, principal, asked, name, request.url.path, len(runs) * asked.choices)
     completion = Completion(Job(runs, deployment.client, entry), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
-    return kind(completion, spell(_heading(name, asked, deployment)), principal, parts.service)
+    return kind(completion, spell(await _heading(name, asked, deployment)), principal, parts.service)
 
 
 def _entry(parts: Parts, principal: Principal, asked: Common, name: str, route: str, choices: int) -> OpenEntry:
@@ -59,8 +59,9 @@ def _entry(parts: Parts, principal: Principal, asked: Common, name: str, route: 
     )
 
 
-def _heading(name: str, asked: Common, deployment: Deployment) -> Heading:
-    return Heading(name, int(time.time()), asked.model, deployment.fingerprint(), asked.includes_usage)
+async def _heading(name: str, asked: Common, deployment: Deployment) -> Heading:
+    fingerprint = await deployment.fingerprint.get()
+    return Heading(name, int(time.time()), asked.model, fingerprint, asked.includes_usage)
 
 
 def workload(asked: Common) -> str | None:

@@ -26,6 +26,9 @@ from gateway.wire import Wire
 from inference.protocol import EngineError, TokenEvent
 from storage.values import Outcome
 
+ENGINE_GONE = frozenset({"engine_lost", "engine_failed"})
+"""Codes of an engine that died under its requests: billed is what was delivered."""
+
 
 class Gone(Exception):
     """The client left; there is nobody to tell."""
@@ -88,8 +91,8 @@ class CompletionResponse(Response):
         return gone, cut, revoked
 
     def _outcome(self, error: ApiError | EngineError) -> Outcome:
-        is_lost = isinstance(error, EngineError) and error.failure.status == 503 and self.completion.is_accepted
-        return "engine_lost" if is_lost else "error"
+        is_lost = isinstance(error, EngineError) and error.failure.code in ENGINE_GONE
+        return "engine_lost" if is_lost and self.completion.is_accepted else "error"
 
     async def _close(self, scope: Scope, outcome: Outcome) -> None:
         figures = await self.completion.settle(outcome)

@@ -3,16 +3,16 @@
 RequestLog → BodyLimit → handlers of `errors` → draining? → routes
 """
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 
-from gateway.api import chat, completions, health, models
+from gateway.api import chat, completions, health, models, usage
 from gateway.body_limit import BodyLimit
 from gateway.errors import install_handlers
 from gateway.parts import Parts, parts_of
 from gateway.telemetry import RequestLog
 
 PUBLIC = (chat.router, completions.router, models.router)
-ADMIN: tuple[APIRouter, ...] = ()
+ADMIN = (usage.router,)
 
 
 def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None = None) -> FastAPI:

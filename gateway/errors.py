@@ -19,7 +19,6 @@ included; 422 never leaves. Messages never hold keys, prompts or stack traces.
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
@@ -122,16 +121,21 @@ class EngineUnavailable(Unavailable):
 class Draining(Unavailable):
     def __init__(self) -> None:
         super().__init__("draining", "This gateway is shutting down. Try again.", retry_after=5)
+        self.headers["connection"] = "close"
 
 
 def from_engine(error: EngineError) -> ApiError:
     """The engine's refusal, in the same words and under the same status."""
     failure = error.failure
-    if failure.status == HTTPStatus.BAD_REQUEST:
-        return InvalidRequest(failure.message, failure.param, failure.code)
-    if failure.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        return Unavailable(failure.code, failure.message, retry_after=2)
-    return ServerError(failure.message, failure.code)
+    match failure.status:
+        case 400:
+            return InvalidRequest(failure.message, failure.param, failure.code)
+        case 503:
+            return Unavailable(failure.code, failure.message, retry_after=2)
+        case 500:
+            return ServerError(failure.message, failure.code)
+        case _:
+            return ServerError()
 
 
 def from_framework(error: HTTPException, request: Request | None) -> ApiError:

@@ -1,14 +1,40 @@
 """Model name → the deployment that serves it, and the salt under which a tenant's prefixes are cached there."""
 
+import asyncio
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol
 
 from gateway.auth import Principal
 from gateway.errors import ModelNotFound
 from gateway.secret import subkey
-from inference.protocol import InferenceClient
+from inference.protocol import EngineError, InferenceClient, WorkerReady
+
+FINGERPRINT_SECONDS = 1.0
+
+
+class Engine(InferenceClient, Protocol):
+    async def ready(self) -> WorkerReady:
+        """What it says of itself. Raises EngineError while it cannot."""
+        ...
+
+
+class Fingerprint:
+    """What an engine is made of (weights, their type, device): asked until it has said so once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: str | None = None
+
+    async def get(self) -> str | None:
+        if self._known is None:
+            with suppress(EngineError, TimeoutError):
+                async with asyncio.timeout(FINGERPRINT_SECONDS):
+                    self._known = (await self._engine.ready()).fingerprint
+        return self._known
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +43,9 @@ class Deployment:
 
     name: str
     client: InferenceClient
+    fingerprint: Fingerprint
     created: int
     """Unix seconds."""
-    fingerprint: Callable[[], str | None] = lambda: None
-    """What the engine is made of (revision, dtype, version, kernels), once it has said so."""
 
 
 class Router:

@@ -21,14 +21,13 @@ from gateway.books import Books
 from gateway.bootstrap import Credentials, bootstrap, new_epoch, settle_dead
 from gateway.drain import Drain
 from gateway.parts import HasState, Parts
-from gateway.routing import Deployment, Router
+from gateway.routing import Deployment, Engine, Fingerprint, Router
 from gateway.server import listen, serve_until_signal, url_of
 from gateway.settings import Settings, split_bind
-from inference.protocol import InferenceClient
 from storage import Database
 
 
-class EngineHost(InferenceClient, HasState, Protocol):
+class EngineHost(Engine, HasState, Protocol):
     """An engine, or what stands in for it while there is none."""
 
 
@@ -71,7 +70,7 @@ async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tu
         recovered = await settle_dead(db, owner)
         books = Books(db, owner)
         stack.push_async_callback(books.close, settings.settle_seconds)
-        deployment = Deployment(model_name(settings.model), engine, int(time.time()))
+        deployment = Deployment(model_name(settings.model), engine, Fingerprint(engine), int(time.time()))
         parts = Parts(
             settings=settings,
             db=db,

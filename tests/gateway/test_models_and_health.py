@@ -1,0 +1,57 @@
+"""Models as the key may use them; liveness and readiness."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.running import running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_models(tmp_path: Path) -> None:
+    async with running(tmp_path, FakeEngine()) as gateway:
+        listed = (await gateway.http.get("/v1/models")).json()
+        (model,) = listed["data"]
+        assert listed["object"] == "list"
+        assert (model["id"], model["object"], model["owned_by"]) == ("smollm2-135m", "model", "specgate")
+        assert isinstance(model["created"], int)
+        assert (await gateway.http.get("/v1/models/smollm2-135m")).json() == model
+        unknown = await gateway.http.get("/v1/models/other/name")
+        assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_models_need_a_key(tmp_path: Path) -> None:
+    async with running(tmp_path, FakeEngine()) as gateway, httpx.AsyncClient(base_url=gateway.url) as stranger:
+        for path in ("/v1/models", "/v1/models/smollm2-135m"):
+            assert (await stranger.get(path)).status_code == 401
+
+
+async def test_health_says_what_it_waits_for(tmp_path: Path) -> None:
+    engine = FakeEngine()
+    async with running(tmp_path, engine) as gateway, httpx.AsyncClient(base_url=gateway.url) as probe:
+        assert (await probe.get("/livez")).json() == {"status": "ok"}
+        ready = await probe.get("/readyz")
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "durability": "process"})
+
+        engine.state = SimpleNamespace(phase="loading", detail="The engine loads its weights.")
+        waiting = await probe.get("/readyz")
+        assert (waiting.status_code, waiting.json()["waits_for"]) == (503, "The engine loads its weights.")
+        assert waiting.json()["error"]["code"] == "not_ready"
+        assert waiting.json()["durability"] == "process"
+        assert waiting.headers["retry-after"] == "1"
+        assert (await probe.get("/livez")).status_code == 200
+
+        gateway.parts.drain.has_begun = True
+        draining = await probe.get("/readyz")
+        assert (draining.status_code, draining.json()["waits_for"]) == (503, "This gateway is shutting down.")
+
+
+async def test_no_docs_and_no_schema(tmp_path: Path) -> None:
+    async with running(tmp_path, FakeEngine()) as gateway:
+        for path in ("/docs", "/redoc", "/openapi.json", "/"):
+            response = await gateway.http.get(path)
+            assert (response.status_code, response.json()["error"]["code"]) == (404, "unknown_url")
