@@ -186,7 +186,7 @@ class Supervisor:
     async def _watch(self, process: asyncio.subprocess.Process, client: EngineProcessClient) -> str:
         heard = time.monotonic()
         while process.returncode is None:
-            problem = await _ask(client)
+            problem = await ask(client)
             if problem is None:
                 heard = time.monotonic()
                 if self._client is None:
@@ -230,7 +230,7 @@ async def _draining(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def _ask(client: EngineProcessClient) -> EngineError | None:
+async def ask(client: EngineProcessClient) -> EngineError | None:
     """None: it is ready. Otherwise what it waits for."""
     try:
         async with asyncio.timeout(10):
@@ -246,18 +246,22 @@ async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
     """Ask it to end, then insist, and sweep its group: nothing that it started stays."""
     assert process.stdin is not None
     process.stdin.close()
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
+    _signal_group(process.pid, signal.SIGTERM)
     try:
         deadline = time.monotonic() + grace
         while process.returncode is None and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _signal_group(process.pid, signal.SIGKILL)
     # Not before the sweep: it also waits for every holder of the child's stdout.
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), grace)
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    """Not by the process object, which collects a child that has just ended and so hides how it ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
 
 
 def _verdict(returncode: int | None) -> str:

@@ -1,0 +1,76 @@
+"""`specgate config show`: every setting, its value and where it comes from. Secrets are masked."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from pydantic import AliasChoices, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from gateway.cli.console import load_settings
+from gateway.settings import Settings, _config_file
+
+app = typer.Typer(help="Look at the settings.", no_args_is_help=True)
+
+
+@app.command()
+def show(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """Value and origin of every setting."""
+    rows = describe(load_settings())
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("setting", "value", "from", "environment variable", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row["setting"], row["value"], row["from"], row["variable"])
+    Console(soft_wrap=True).print(table)
+
+
+def describe(settings: Settings) -> list[dict[str, str]]:
+    """One row a setting."""
+    environment = EnvSettingsSource(Settings)()
+    path = _config_file()
+    file = TomlConfigSettingsSource(Settings, path)()
+    rows = []
+    for name, field in Settings.model_fields.items():
+        given = (
+            "environment" if _holds(environment, name, field) else str(path) if _holds(file, name, field) else "default"
+        )
+        value = masked(name, getattr(settings, name))
+        rows.append({"setting": name, "value": value, "from": given, "variable": variable(name, field)})
+    return rows
+
+
+def variable(name: str, field: FieldInfo) -> str:
+    """The environment variable of a setting."""
+    alias = field.validation_alias
+    return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"SPECGATE_{name.upper()}"
+
+
+def masked(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, SecretStr):
+        return "********"
+    if name == "database_url":
+        return _without_password(str(value))
+    return str(value)
+
+
+def _without_password(url: str) -> str:
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return "********"
+
+
+def _holds(source: Mapping[str, Any], name: str, field: FieldInfo) -> bool:
+    alias = field.validation_alias
+    names = {name, *(map(str, alias.choices) if isinstance(alias, AliasChoices) else ())}
+    return not names.isdisjoint(source)

@@ -1,0 +1,28 @@
+"""What the commands share: settings or the reason there are none, and errors that end a command."""
+
+from typing import Any, NoReturn
+
+import typer
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from gateway.settings import Settings
+
+
+def stop(message: str, code: int = 1) -> NoReturn:
+    """End the command; the message says what to do next."""
+    typer.echo(f"specgate: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def load_settings(**flags: Any) -> Settings:
+    """Flags that were given win over environment and file. A bad value ends the command with its name."""
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, p['loc'])) or 'settings'}: {p['msg']}" for p in error.errors(include_input=False)
+        ]
+        stop("these settings cannot be used. " + "; ".join(problems) + ". `specgate config show` lists all of them.", 2)
+    except (SettingsError, ValueError, OSError) as error:
+        stop(f"the settings cannot be read: {error}", 2)

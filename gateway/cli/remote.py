@@ -1,0 +1,58 @@
+"""How the commands reach a running server: its address from the settings, its keys from `credentials.json`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import httpx
+import typer
+
+from gateway.bootstrap import Credentials, HomeRefused, read_credentials
+from gateway.cli.console import stop
+from gateway.settings import Settings
+
+BaseUrl = Annotated[str | None, typer.Option(help="Where the server is, when HOST and PORT do not say it.")]
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def address(settings: Settings, base_url: str | None) -> str:
+    if base_url:
+        return base_url.rstrip("/").removesuffix("/v1")
+    host = EVERYWHERE.get(settings.host, settings.host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+
+
+def credentials(settings: Settings) -> Credentials:
+    try:
+        found = read_credentials(settings.home)
+    except HomeRefused as error:
+        stop(str(error))
+    return found or stop(
+        f"there is no credentials.json in {settings.home}. Start the server once with `specgate serve`, "
+        "or set SPECGATE_HOME to its folder."
+    )
+
+
+@contextmanager
+def connect(url: str, key: str) -> Iterator[httpx.Client]:
+    """A client of the running server; what goes wrong on the way ends the command with what to do."""
+    timeout = httpx.Timeout(300, connect=5)
+    try:
+        with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=timeout) as client:
+            yield client
+    except httpx.ConnectError:
+        stop(f"no server answers at {url}. Start one with `specgate serve`, or name it with --base-url.")
+    except httpx.HTTPError as error:
+        stop(f"the connection to {url} broke ({type(error).__name__}). Its log says why.")
+
+
+def require_ok(response: httpx.Response) -> None:
+    """Refusals carry their reason in OpenAI's envelope."""
+    if response.is_success:
+        return
+    response.read()
+    try:
+        reason = response.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        reason = response.text[:200]
+    stop(f"{response.request.url.path} answered {response.status_code}: {reason}")

@@ -1,0 +1,63 @@
+"""What `specgate serve` tells: where it listens, what it waits for, and, once it is ready, how to ask it."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.bootstrap import Credentials
+from gateway.parts import HasState
+from gateway.serve import Started
+
+POLL_SECONDS = 0.1
+KEYS = {"inference_key": "inference key", "operator_key": "operator key "}
+
+
+async def tell(started: Started, engine: HasState, model: str, home: Path, say: Callable[[str], None]) -> None:
+    """Returns when the engine is ready or given up. New keys are told whatever happens to the engine."""
+    if started.recovered:
+        say(f"Settled {started.recovered} requests that an earlier run left open.")
+    say(f"Listening on {started.url} (durability: {started.durability}). {started.url}/readyz says what it waits for.")
+    try:
+        detail = await _settled(engine, say)
+    finally:
+        for line in key_lines(started.credentials, home):
+            say(line)
+    if engine.state.phase == "ready":
+        say(closing(started, model, home))
+    else:
+        say(f"NOT READY. {detail}")
+
+
+async def _settled(engine: HasState, say: Callable[[str], None]) -> str:
+    told = ""
+    while engine.state.phase not in ("ready", "failed", "stopped"):
+        if engine.state.detail != told:
+            told = engine.state.detail
+            say(told)
+        await asyncio.sleep(POLL_SECONDS)
+    return engine.state.detail
+
+
+def key_lines(credentials: Credentials, home: Path) -> list[str]:
+    """Keys that this start made: shown once."""
+    lines = [f"  {label}  {getattr(credentials, name)}" for name, label in KEYS.items() if name in credentials.new]
+    where = f"New keys, shown once and kept in {home.absolute() / 'credentials.json'}:"
+    return [where, *lines] if lines else []
+
+
+def closing(started: Started, model: str, home: Path) -> str:
+    return (
+        f"\nReady: {model} at {started.url}/v1 (durability: {started.durability}). Ctrl-C drains and stops.\n"
+        f"Try it, in another terminal:\n\n{curl_line(started.url, model, home)}\n"
+    )
+
+
+def curl_line(url: str, model: str, home: Path) -> str:
+    """Pasteable: it reads the key from where it is kept, so that no terminal's history holds it."""
+    path = shlex.quote(str(home.absolute() / "credentials.json"))
+    read_key = f"""$(sed -n 's/.*"inference_key": "\\(.*\\)".*/\\1/p' {path})"""
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 32})
+    headers = f"""-H "authorization: Bearer {read_key}" -H "content-type: application/json\""""
+    return f"curl {url}/v1/chat/completions {headers} -d {shlex.quote(body)}"

@@ -1,0 +1,79 @@
+"""What `specgate serve` prints, and that its curl line is one a shell understands."""
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gateway.bootstrap import Credentials
+from gateway.cli.start_up import curl_line, key_lines, tell
+from gateway.serve import Started
+from gateway.supervisor import EngineState
+
+INFERENCE, OPERATOR = "sk-sg-aaaaaaaaaaaa-" + "i" * 43, "sk-sg-bbbbbbbbbbbb-" + "o" * 43
+
+
+def credentials(*new: str) -> Credentials:
+    return Credentials("home", "default", INFERENCE, OPERATOR, b"", frozenset(new))
+
+
+@dataclass
+class Engine:
+    """Goes through its states, one a look."""
+
+    states: list[EngineState] = field(default_factory=list)
+
+    @property
+    def state(self) -> EngineState:
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+
+async def told(engine: Engine, *new: str) -> list[str]:
+    said: list[str] = []
+    started = Started("http://127.0.0.1:1", None, credentials(*new), "process", 2)
+    await tell(started, engine, "tiny", Path("/h"), said.append)
+    return said
+
+
+@pytest.mark.anyio
+async def test_it_ends_with_the_keys_the_address_the_durability_and_a_curl_line() -> None:
+    loading = EngineState("loading", "The engine waits for torch.")
+    said = await told(Engine([loading] * 9 + [EngineState("ready", "")]), "inference_key", "operator_key")
+    assert said[0] == "Settled 2 requests that an earlier run left open."
+    assert "readyz says what it waits for" in said[1]
+    assert said[2] == "The engine waits for torch."
+    assert said[3:6] == [
+        "New keys, shown once and kept in /h/credentials.json:",
+        f"  inference key  {INFERENCE}",
+        f"  operator key   {OPERATOR}",
+    ]
+    assert "Ready: tiny at http://127.0.0.1:1/v1 (durability: process)" in said[6]
+    assert "curl http://127.0.0.1:1/v1/chat/completions" in said[6]
+    assert len(said) == 7
+
+
+@pytest.mark.anyio
+async def test_an_engine_that_is_given_up_says_why_and_the_keys_are_told_all_the_same() -> None:
+    said = await told(Engine([EngineState("failed", "It died five times.")]), "operator_key")
+    assert said[-2:] == [f"  operator key   {OPERATOR}", "NOT READY. It died five times."]
+
+
+def test_keys_of_earlier_starts_are_not_told() -> None:
+    assert key_lines(credentials(), Path("/h")) == []
+    assert INFERENCE not in "".join(key_lines(credentials("operator_key"), Path("/h")))
+
+
+def test_the_curl_line_reads_the_key_from_a_home_with_an_awkward_name(tmp_path: Path) -> None:
+    home = tmp_path / "it's a home"
+    home.mkdir()
+    kept = {"home_id": "x", "tenant_id": "default", "inference_key": INFERENCE, "operator_key": OPERATOR}
+    (home / "credentials.json").write_text(json.dumps(kept, indent=2))
+    line = curl_line("http://127.0.0.1:1", "tiny", home)
+    assert INFERENCE not in line
+    script = f"curl() {{ printf '%s\\n' \"$@\"; }}\n{line}"
+    arguments = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert arguments[0] == "http://127.0.0.1:1/v1/chat/completions"
+    assert f"authorization: Bearer {INFERENCE}" in arguments
+    assert json.loads(arguments[-1])["model"] == "tiny"
