@@ -125,7 +125,7 @@ def _body(request: GenerationRequest) -> str:
 
 async def _events(response: httpx.Response) -> AsyncGenerator[Accepted | TokenEvent, None]:
     lines = Lines()
-    async for chunk in response.aiter_raw():
+    async for chunk in response.aiter_bytes():
         for line in lines.feed(chunk):
             event = _event(line)
             if isinstance(event, Failure):

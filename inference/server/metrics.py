@@ -13,7 +13,8 @@ def exposition(load: WorkerLoad, open_requests: int) -> str:
         "open_requests": open_requests,
     }
     lines = [text for name, value in gauges.items() for text in _sample(name, "gauge", value)]
-    lines += _sample("passes_total", "counter", load.passes)
+    for name, value in {"passes_total": load.passes, "preemptions_total": load.preemptions}.items():
+        lines += _sample(name, "counter", value)
     lines.append("# TYPE specgate_engine_drafter_faults_total counter")
     for proposer, faults in sorted(load.drafter_faults.items()):
         lines.append(f'specgate_engine_drafter_faults_total{{proposer="{proposer}"}} {faults}')
