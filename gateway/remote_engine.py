@@ -7,7 +7,7 @@ from typing import Self
 
 from gateway.supervisor import EngineProcessClient, EngineState, ask
 from inference.client import HttpInferenceClient
-from inference.protocol import Accepted, GenerationRequest, TokenEvent
+from inference.protocol import Accepted, GenerationRequest, TokenEvent, WorkerReady
 
 
 class RemoteEngine:
@@ -42,9 +42,14 @@ class RemoteEngine:
     async def abort(self, request_id: str) -> None:
         await self._client.abort(request_id)
 
+    async def ready(self) -> WorkerReady:
+        """What the engine says of itself. Raises EngineError while it is not ready."""
+        return await self._client.ready()
+
     async def _keep_asking(self) -> None:
         while True:
             problem = await ask(self._client)
-            phase, detail = ("loading", str(problem)) if problem else ("ready", "The engine is ready.")
-            self.state = EngineState(phase, detail)  # type: ignore[arg-type]
+            self.state = (
+                EngineState("loading", str(problem)) if problem else EngineState("ready", "The engine is ready.")
+            )
             await asyncio.sleep(self._poll)

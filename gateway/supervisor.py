@@ -20,10 +20,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol, Self
+from typing import BinaryIO, Literal, Protocol, Self
 
 from inference.client import HttpInferenceClient
-from inference.protocol import Accepted, EngineError, GenerationRequest, InferenceClient, TokenEvent
+from inference.protocol import Accepted, EngineError, GenerationRequest, InferenceClient, TokenEvent, WorkerReady
 
 Phase = Literal["starting", "loading", "ready", "restarting", "failed", "stopped"]
 TAIL = 2000
@@ -33,7 +33,7 @@ TAIL = 2000
 class EngineProcessClient(InferenceClient, Protocol):
     """What the supervisor asks of a client besides generating."""
 
-    async def ready(self) -> Any: ...
+    async def ready(self) -> WorkerReady: ...
 
     async def aclose(self) -> None: ...
 
@@ -115,7 +115,7 @@ class Supervisor:
         if self._client is not None:
             await self._client.abort(request_id)
 
-    async def ready(self) -> Any:
+    async def ready(self) -> WorkerReady:
         """What the engine says of itself. Raises EngineError while it is not ready."""
         return await self._present().ready()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.supervisor import EngineState, RestartPolicy, Supervisor
-from inference.protocol import Accepted, EngineError, GenerationRequest, TokenEvent
+from inference.protocol import Accepted, EngineError, GenerationRequest, TokenEvent, WorkerReady
 
 pytestmark = pytest.mark.anyio
 
@@ -32,10 +32,10 @@ class Client:
     def __init__(self, base_url: str, secret: str, trouble: EngineError | None = None) -> None:
         self.base_url, self.secret, self.trouble, self.closed = base_url, secret, trouble, False
 
-    async def ready(self) -> str:
+    async def ready(self) -> WorkerReady:
         if self.trouble:
             raise self.trouble
-        return "yes"
+        return WorkerReady(model="tiny", max_model_len=64, vocab_size=9, fingerprint="f")
 
     async def generate(self, request: GenerationRequest) -> AsyncIterator[Accepted | TokenEvent]:
         yield Accepted(prompt_tokens=len(request.request_id))
