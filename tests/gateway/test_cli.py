@@ -6,8 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from gateway.bootstrap import bootstrap, read_credentials
 from gateway.cli import app
