@@ -43,6 +43,8 @@ def discount(price, percent):
     return price * (1 - percent / 100)
 '''
 ASK = "Rename the function `net` to `subtotal`.\nRewrite the whole file with this change. Output only the code."
+BEGUN = "```python\n" + FILE[:60]
+"""The reply's first lines, so that the model goes on copying at any temperature."""
 OFF = SpeculationConfig(enabled=False)
 SCHEDULE = AdaptiveConfig(mode="schedule")
 PREDICTION = SpeculationConfig(lookup=LookupConfig(enabled=False), adaptive=SCHEDULE)
@@ -74,7 +76,8 @@ class Bench:
         self.model: LoadedModel = load_model(folder)
         self.tokenizer = Tokenizer.from_folder(folder)
         self.identity = Identity(self.model)
-        self.prompt = self.tokenizer.chat([ChatMessage(role="user", content=f"{ASK}\n```python\n{FILE}```")])
+        question = ChatMessage(role="user", content=f"{ASK}\n```python\n{FILE}```")
+        self.prompt = [*self.tokenizer.chat([question]), *self.tokenizer.encode(BEGUN)]
         self._plain: dict[SamplingParams, list[int]] = {}
 
     def engine(self, speculation: SpeculationConfig, num_blocks: int = 256, max_model_len: int = 1024) -> Engine:
