@@ -186,13 +186,13 @@ def test_a_tight_cache_changes_no_token(bench: Bench, temperature: float) -> Non
     sampling = params(temperature, max_tokens=32)
     engine = bench.engine(BOTH, num_blocks=len(bench.prompt) // 16 + 7, max_model_len=len(bench.prompt) + 40)
     seqs = [
-        bench.sequence(f"r{i}", sampling, bench.prompt[: 24 * i + 24], prediction=bench.predicted(FILE))
+        bench.sequence(f"r{i}", sampling, bench.prompt[: 72 + 8 * i], prediction=bench.predicted(FILE))
         for i in range(4)
     ]
     results = run(engine, seqs)
     assert engine.load().preemptions > 0
     for i in range(4):
-        prompt = bench.prompt[: 24 * i + 24]
+        prompt = bench.prompt[: 72 + 8 * i]
         roomy = run(bench.engine(OFF), [bench.sequence("roomy", sampling, prompt)])["roomy"][0]
         bench.identity.assert_same(f"tight {i}", prompt, roomy, results[f"r{i}"][0], sampling)
 
