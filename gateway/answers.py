@@ -59,8 +59,7 @@ class CompletionResponse(Response):
         outcome: Outcome = "error"
         try:
             with self.service.drain.answering():
-                await self.completion.open()
-                await unless(lambda: self.tell(wire), *self._watchers(receive))
+                await unless(lambda: self._run(wire), *self._watchers(receive))
         except Gone:
             outcome = "disconnected"
         except (ApiError, EngineError) as error:
@@ -72,6 +71,10 @@ class CompletionResponse(Response):
         finally:
             with anyio.CancelScope(shield=True):
                 await self._close(scope, outcome)
+
+    async def _run(self, wire: Wire) -> None:
+        await self.completion.open()
+        await self.tell(wire)
 
     def _watchers(self, receive: Receive) -> tuple[Callable[[], Awaitable[None]], ...]:
         async def gone() -> None:

@@ -100,11 +100,11 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: TextIO, level: int = logging.INFO) -> None:
-    """Send every logger's lines to `stream`."""
+    """Send every logger's lines to `stream`; libraries that would tell of every statement or hop stay quiet."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("httpx", "httpcore", "asyncio", "uvicorn.access"):
+    for noisy in ("aiosqlite", "asyncio", "httpcore", "httpx", "sqlalchemy"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -34,10 +34,13 @@ async def test_comments_fill_the_silence(tmp_path: Path, slow: Script) -> None:
 )
 async def test_headers_leave(tmp_path: Path, slow: Script, header_seconds: float) -> None:
     settings = {"header_seconds": header_seconds, "keepalive_seconds": 0.05}
-    async with running(tmp_path, FakeEngine(slow), **settings) as gateway, asyncio.timeout(5):
-        async with gateway.http.stream("POST", CHAT, json=chat_body(stream=True)) as response:
-            assert response.status_code == 200
-            assert (await anext(response.aiter_bytes())).startswith(b": keep-alive")
+    async with (
+        running(tmp_path, FakeEngine(slow), **settings) as gateway,
+        asyncio.timeout(5),
+        gateway.http.stream("POST", CHAT, json=chat_body(stream=True)) as response,
+    ):
+        assert response.status_code == 200
+        assert (await anext(response.aiter_bytes())).startswith(b": keep-alive")
 
 
 async def test_a_refusal_after_the_headers_is_an_error_event(tmp_path: Path) -> None:
