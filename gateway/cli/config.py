@@ -8,12 +8,11 @@ import typer
 from pydantic import AliasChoices, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
-from rich.console import Console
 from rich.table import Table
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from gateway.cli.console import load_settings
+from gateway.cli.console import load_settings, wide_console
 from gateway.settings import Settings, _config_file
 
 app = typer.Typer(help="Look at the settings.", no_args_is_help=True)
@@ -29,7 +28,7 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] 
     table = Table("setting", "value", "from", "environment variable", box=None, pad_edge=False)
     for row in rows:
         table.add_row(row["setting"], row["value"], row["from"], row["variable"])
-    Console(soft_wrap=True).print(table)
+    wide_console().print(table)
 
 
 def describe(settings: Settings) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 import typer
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
+from rich.console import Console
 
 from gateway.settings import Settings
 
@@ -26,3 +27,9 @@ def load_settings(**flags: Any) -> Settings:
         stop("these settings cannot be used. " + "; ".join(problems) + ". `specgate config show` lists all of them.", 2)
     except (SettingsError, ValueError, OSError) as error:
         stop(f"the settings cannot be read: {error}", 2)
+
+
+def wide_console() -> Console:
+    """For tables: as wide as the terminal, and where there is none as wide as they like."""
+    console = Console()
+    return console if console.is_terminal else Console(width=240)

@@ -5,10 +5,9 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from gateway.cli.console import load_settings
+from gateway.cli.console import load_settings, wide_console
 from gateway.cli.remote import BaseUrl, address, connect, credentials, require_ok
 
 PATH = "/v1/organization/usage/completions"
@@ -44,7 +43,7 @@ def usage(
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
-        Console(soft_wrap=True).print(table(report, by or []))
+        wide_console().print(table(report, by or []))
 
 
 def table(report: dict[str, Any], by: list[str]) -> Table:
