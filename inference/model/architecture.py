@@ -31,8 +31,7 @@ def read_config(folder: Path) -> Any:
 def why_not(config: Any) -> str | None:
     """The first reason against serving a model of this configuration, or None."""
     text = config.get_text_config()
-    checks = (_not_causal(config, text), _wrong_backend(config), _wrong_layers(text), _wrong_positions(text))
-    return next((reason for reason in checks if reason), None)
+    return _not_causal(config, text) or _wrong_backend(config) or _wrong_layers(text) or _wrong_positions(text)
 
 
 def _not_causal(config: Any, text: Any) -> str | None:

@@ -22,6 +22,8 @@ INVALID = -1
 GREEDY_BELOW = 1e-5
 CANDIDATES = 1024
 """Sorted before all are: nearly every cut falls among them, and sorting 49,152 numbers takes longer than the rest."""
+CACHED = 1 << 16
+"""Numbers that stay in a core's cache while they are worked on."""
 
 Transform = Callable[[Tensor, Sequence[SampleRow]], Tensor]
 """(R, V) logits, and whose they are → (R, V), each row by its own parameters and history. Must not write its input."""
@@ -39,7 +41,7 @@ def sample(
     best_R, ids_R = logits.max(dim=-1)
     ids, is_valid = ids_R.tolist(), best_R.isfinite().tolist()
     drawing = [r for r, row in enumerate(rows) if is_valid[r] and row.sampling.temperature >= GREEDY_BELOW]
-    for group in _groups(drawing, logits.device):
+    for group in _groups(drawing, logits.shape[1], logits.device):
         drawn = _draw(logits[group], [rows[r] for r in group], noise)
         for r, token in zip(group, drawn, strict=True):
             ids[r] = token
@@ -53,9 +55,9 @@ def _chosen(token: int, is_valid: bool, row: SampleRow) -> int:
     return token if row.forced is None else row.forced
 
 
-def _groups(drawing: list[int], device: torch.device) -> Iterator[list[int]]:
-    """A CPU takes row after row, each in its cache; a GPU takes all at once."""
-    size = 1 if device.type == "cpu" else max(1, len(drawing))
+def _groups(drawing: list[int], vocabulary: int, device: torch.device) -> Iterator[list[int]]:
+    """A CPU takes as many rows as its cache holds, a GPU all at once."""
+    size = max(1, CACHED // vocabulary if device.type == "cpu" else len(drawing))
     return (drawing[first : first + size] for first in range(0, len(drawing), size))
 
 
