@@ -89,7 +89,7 @@ class DraftLength:
 
     def _plans(self, item: DraftItem, proposal: Proposal, load: Load) -> list[Plan]:
         record = self.record(item.memory, proposal.proposer)
-        longest = min(record.ladder, len(proposal), item.max_tokens)
+        longest = min(record.ladder, len(proposal))
         expected = record.survival.expected(longest)
         return [self._weigh(k, expected[k], load) for k in rungs(longest)]
 

@@ -50,10 +50,7 @@ class Guard:
         return proposals
 
     def _ask(self, batch: DraftBatch) -> list[Proposal]:
-        proposals = self._proposer.propose(batch)
-        if len(proposals) != len(batch.items):
-            raise FaultyProposal(f"{len(proposals)} proposals for {len(batch.items)} sequences")
-        pairs = zip(proposals, batch.items, strict=True)
+        pairs = zip(self._proposer.propose(batch), batch.items, strict=True)
         return [checked(proposal, item, self._vocab_size) for proposal, item in pairs]
 
     def _suffer(self, batch: DraftBatch, fault: Exception) -> list[Proposal]:

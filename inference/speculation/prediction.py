@@ -22,7 +22,7 @@ class PredictionProposer:
         if pointer is None:
             pointer = item.memory[self.name] = Pointer(item.prediction, item.prompt_len, item.strict_resync)
         pointer.follow(item.tokens)
-        if pointer.at is None or item.max_tokens < 1:
+        if pointer.at is None:
             return NO_DRAFT
         upcoming = slice(pointer.at, pointer.at + item.max_tokens)
         tokens = pointer.reference.ids[upcoming]

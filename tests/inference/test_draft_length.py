@@ -96,6 +96,13 @@ def test_never_more_than_is_offered_or_allowed() -> None:
     assert DraftLength(LADDER, PassCost()).take(DraftItem([], 0, 9, {}), NO_DRAFT, Load(1, 1.0)) is NO_DRAFT
 
 
+def test_a_draft_joins_the_load_of_the_pass() -> None:
+    load = Load(3, 3.0)
+    draft = DraftLength(LADDER, PassCost()).take(DraftItem([], 0, 2, {}), Proposal((7, 7, 7), "lookup"), load)
+    assert len(draft) == 2
+    assert (load.rows, load.tokens) == (5, pytest.approx(3.9))
+
+
 def test_until_passes_are_measured_the_ladder_stands_alone() -> None:
     assert Subject(COST, PassCost()).wrong().length() == 8
     assert Subject(COST, cost_of((1, 0.1), (2, 0.9))).wrong().length() == 8, "9 rows were never measured"

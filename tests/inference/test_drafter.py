@@ -115,6 +115,18 @@ def test_drafts_come_cut_to_the_ladder_and_to_what_may_be_drafted() -> None:
     assert [len(d) for d in drafter.draft([item(50), item(3), item(0)], 3)] == [8, 3, 0]
 
 
+def test_no_proposer_is_asked_for_more_than_could_ever_be_drafted() -> None:
+    asked = []
+
+    class Curious(Fixed):
+        def propose(self, batch: DraftBatch) -> list[Proposal]:
+            asked.extend(item.max_tokens for item in batch.items)
+            return super().propose(batch)
+
+    Drafter(SCHEDULE, PassCost(), VOCABULARY, [Curious("curious", 1)]).draft([item(10**6), item(7)], 1)
+    assert asked == [64, 7]
+
+
 def test_what_was_accepted_lengthens_the_next_draft_of_that_sequence() -> None:
     drafter = Drafter(SCHEDULE, PassCost(), VOCABULARY, [Fixed("sound", *range(90))])
     one, other = item(90), item(90)

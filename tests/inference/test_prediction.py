@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from inference.sequence import Prediction, Spelling
 from inference.speculation.pointer import LONGEST_PAUSE, needed, pause
 from inference.speculation.prediction import PredictionProposer
+from inference.speculation.reference import Reference
 from tests.inference.drafting import Writer, predict
 
 TEXT = list(range(10, 40))
@@ -52,6 +53,12 @@ def test_the_nearest_place_at_or_behind_the_last_good_one_is_taken() -> None:
     assert writer(again).emit(50, 20, 21).draft(1) == [22]
 
 
+def test_a_match_at_the_very_end_leads_nowhere() -> None:
+    reference = Reference(Spelling((1, 2, 1, 2), (0, 1, 2, 3)))
+    assert reference.find((1, 2), near=0) == 2
+    assert reference.find((1, 2), near=3) == 2
+
+
 def test_a_moved_block_is_found_before_the_last_good_place() -> None:
     w = writer(TEXT).emit(*TEXT[15:], 10, 11)
     assert w.draft(3) == [12, 13, 14]
@@ -75,6 +82,8 @@ def test_the_prompt_is_no_evidence() -> None:
     w = Writer(PredictionProposer(), prompt=[15, 16], prediction=predict(TEXT))
     assert w.draft(1) == [10]
     assert w.emit(50).draft() == []
+    w = Writer(PredictionProposer(), prompt=[15], prediction=predict(TEXT))
+    assert w.emit(16).draft() == [], "one emitted token is no two"
 
 
 def test_after_four_failed_syncs_four_tokens_make_one() -> None:
