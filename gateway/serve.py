@@ -46,9 +46,10 @@ class Started:
 
 async def serve(settings: Settings, engine: EngineHost, announce: Callable[[Started], None]) -> None:
     """Returns after a signal, when everything open was answered or cut, and settled. Raises PortTaken, HomeRefused."""
-    listener = listen(settings.host, settings.port)
-    admin = listen(*split_bind(settings.admin_bind), "SPECGATE_ADMIN_BIND") if settings.admin_bind else None
-    async with open_parts(settings, engine) as (parts, credentials, recovered):
+    async with AsyncExitStack() as stack:
+        listener = stack.enter_context(listen(settings.host, settings.port))
+        admin = stack.enter_context(_listen_for_admin(settings.admin_bind)) if settings.admin_bind else None
+        parts, credentials, recovered = await stack.enter_async_context(open_parts(settings, engine))
         apps: dict[socket.socket, FastAPI] = {listener: build_app(parts)}
         if admin is not None:
             apps[admin] = build_app(parts, with_public=False, with_admin=True)
@@ -82,6 +83,10 @@ async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tu
             secret=credentials.secret,
         )
         yield parts, credentials, recovered
+
+
+def _listen_for_admin(bind: str) -> socket.socket:
+    return listen(*split_bind(bind), "SPECGATE_ADMIN_BIND")
 
 
 async def _credentials(settings: Settings, db: Database) -> Credentials:

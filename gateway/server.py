@@ -23,6 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 IDLE_CONNECTION_SECONDS = 75
 """Longer than the pools of common clients keep one, so that the server is never the first to close."""
 CLOSING_SECONDS = 5
+BACKLOG = 2048
 
 
 class PortTaken(Exception):
@@ -30,14 +31,18 @@ class PortTaken(Exception):
 
 
 def listen(host: str, port: int, variable: str = "PORT") -> socket.socket:
-    """Raises PortTaken."""
+    """Listening at once: a port that is only bound could still be bound by another. Raises PortTaken."""
+    listener = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(BACKLOG)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         reason = error.strerror or "it cannot be bound"
         raise PortTaken(f"Cannot listen on {host}:{port}: {reason}. Choose another with {variable}=….") from error
     return listener

@@ -64,7 +64,7 @@ def chat_body(**members: Any) -> dict[str, Any]:
 
 
 def settings_for(home: Path, **members: Any) -> Settings:
-    return Settings(home=home, host="127.0.0.1", port=0, **members)
+    return Settings(**{"home": home, "host": "127.0.0.1", "port": 0} | members)
 
 
 @asynccontextmanager

@@ -1,0 +1,22 @@
+"""A gateway process with an engine by script, for tests that send signals: `python -m tests.gateway.serve_fake`."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from gateway.serve import Started, serve
+from tests.gateway.fake_engine import FakeEngine, Script
+from tests.gateway.running import settings_for
+
+WORDS = tuple(f" {i}" for i in range(400))
+
+
+def announce(started: Started) -> None:
+    told = {"url": started.url, "key": started.credentials.inference_key, "recovered": started.recovered}
+    print(json.dumps(told | {"admin_url": started.admin_url}), flush=True)
+
+
+if __name__ == "__main__":
+    home, script, settings = Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
+    asyncio.run(serve(settings_for(home, **settings), FakeEngine(Script(words=WORDS, **script)), announce))
