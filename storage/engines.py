@@ -4,6 +4,8 @@ SQLite: write-ahead log, so that readers never wait for the writer. Transactions
 habit of beginning late would let two writers deadlock). Parameters never appear in errors or logs.
 """
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -18,6 +20,7 @@ def sqlite_writer(url: URL, durability: str) -> AsyncEngine:
     """One connection, which takes the write lock when a transaction begins."""
     engine = create_async_engine(url, pool_size=1, max_overflow=0, pool_timeout=5, hide_parameters=True)
     _prepare(engine.sync_engine, ["journal_mode=WAL", f"synchronous={SYNCHRONOUS[durability]}"], "BEGIN IMMEDIATE")
+    _release_when_cut(engine.sync_engine)
     return engine
 
 
@@ -32,6 +35,16 @@ def sqlite_reader(url: URL) -> AsyncEngine:
     engine = create_async_engine(url, pool_size=4, max_overflow=0, pool_timeout=5, hide_parameters=True)
     _prepare(engine.sync_engine, ["query_only=ON"], "BEGIN")
     return engine
+
+
+def _release_when_cut(engine: Engine) -> None:
+    """A caller cancelled inside a statement leaves it unfinished; SQLite would keep its lock even after `close`."""
+
+    @event.listens_for(engine, "invalidate")
+    def _invalidate(connection: Any, _record: Any, _error: BaseException | None) -> None:
+        # Queued before it is awaited, so a second cancellation does not undo it.
+        with suppress(Exception, asyncio.CancelledError):
+            connection.rollback()
 
 
 def postgres_engine(url: URL) -> AsyncEngine:

@@ -1,6 +1,7 @@
 """Units of work commit together or not at all, whatever ends them; an absent database says so quickly."""
 
 import asyncio
+import random
 import time
 
 import pytest
@@ -50,22 +51,27 @@ async def test_a_key_needs_its_tenant(db: Database) -> None:
             await ApiKeys(session).create("nobody", "inference", "one")
 
 
-async def test_cancelled_units_neither_commit_nor_hold_the_writer(db: Database) -> None:
+@pytest.mark.parametrize("seed", range(4))
+async def test_cancelled_units_neither_commit_nor_hold_the_writer(db: Database, seed: int) -> None:
+    """Regression: a caller cut inside a statement left SQLite locked for as long as its traceback lived."""
+
     async def write(number: int) -> None:
         async with db.unit() as session:
             await Tenants(session).ensure(f"t{number}", "T")
             await asyncio.sleep(0.001)
             await Tenants(session).ensure(f"u{number}", "U")
 
+    delays = random.Random(seed)
     tasks = [asyncio.create_task(write(number)) for number in range(60)]
     for number, task in enumerate(tasks):
-        await asyncio.sleep(0.0007 * (number % 5))
+        await asyncio.sleep(delays.random() * 0.004)
         if number % 2:
             task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} <= {type(None), asyncio.CancelledError}
     found = await _tenants(db)
     assert sorted(t[1:] for t in found if t[0] == "t") == sorted(u[1:] for u in found if u[0] == "u")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(3):
         await write(1000)
     assert {"t1000", "u1000"} <= set(await _tenants(db))
 
