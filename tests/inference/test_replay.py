@@ -16,20 +16,16 @@ What it comes to with the 51 rows of `pr_edits` that fit the context and the 64 
     ladder from 16; three times on full acceptance; to 128    13.8; 14.1; 15.0, all with more rejected
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import pytest
-import torch
 
 from inference.config import AdaptiveConfig, EngineConfig, LookupConfig, SpeculationConfig
-from inference.engine.engine import Engine
-from inference.protocol import SamplingParams, TokenUsage
-from inference.sequence import Sequence
-from inference.speculation.spelling import spell
-from tests.fakes import FakeModel
+from inference.model.loader import load_model
+from inference.model.runner import Runner
 from tests.inference.edits import CONTEXT, Edit, fitting, text_tokenizer
+from tests.inference.replaying import Replay, Text, replay, total
 
 PREDICTION_ALONE = SpeculationConfig(lookup=LookupConfig(enabled=False), adaptive=AdaptiveConfig(mode="schedule"))
 SIZES = EngineConfig(
@@ -41,97 +37,6 @@ SIZES = EngineConfig(
     allow_forced_output=True,
     speculation=PREDICTION_ALONE,
 )
-EOS = 0
-Text = Callable[[Edit], str]
-
-
-class DictatedModel(FakeModel):
-    """Computes every row; as its choice is replaced, logits over a few ids do."""
-
-    def __init__(self) -> None:
-        super().__init__(vocab_size=8, num_blocks=SIZES.num_blocks, block_size=SIZES.block_size)
-        self.vocab_size = text_tokenizer().vocab_size
-
-    def logits(self, contexts: object) -> torch.Tensor:
-        assert isinstance(contexts, list)
-        return torch.zeros(len(contexts), 8)
-
-
-class NoText:
-    """A replay is read as token ids."""
-
-    def push(self, token_id: int) -> bool:
-        return False
-
-    def take(self) -> str:
-        return ""
-
-    def finish(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """Sums over rows."""
-
-    tokens: int
-    steps: int
-    drafted: int
-    accepted: int
-
-    @property
-    def tokens_a_step(self) -> float:
-        return self.tokens / self.steps
-
-    @property
-    def rejected_a_token(self) -> float:
-        return (self.drafted - self.accepted) / self.tokens
-
-
-def replay(rows: Iterable[Edit], prediction: Text, reply: Text) -> Replay:
-    engine = Engine(DictatedModel(), SIZES, frozenset({EOS}), clock=lambda: 0.0)
-    written: dict[str, list[int]] = {}
-    dictated: dict[str, list[int]] = {}
-    usages: list[TokenUsage] = []
-    for row in rows:
-        seq = sequence(row, prediction(row), reply(row))
-        dictated[row.id] = [*(seq.forced or ()), EOS]
-        engine.add(seq)
-    while engine.has_work:
-        for output in engine.step():
-            written.setdefault(output.request_id, []).extend(output.event.token_ids)
-            usages += [output.event.usage] if output.event.usage else []
-    assert written == dictated
-    return total(usages)
-
-
-def sequence(row: Edit, prediction: str, reply: str) -> Sequence:
-    tokenizer = text_tokenizer()
-    prompt, forced = tokenizer.encode(row.prompt), tokenizer.encode(reply)
-    return Sequence(
-        request_id=row.id,
-        choice=0,
-        tokens=prompt,
-        prompt_len=len(prompt),
-        sampling=SamplingParams(temperature=0.0, seed=0, max_tokens=len(forced) + 1),
-        text=NoText(),
-        prediction=spell(prediction, tokenizer),
-        forced=tuple(forced),
-    )
-
-
-def total(usages: list[TokenUsage]) -> Replay:
-    for usage in usages:
-        speculation = usage.speculation
-        assert usage.completion_tokens - 1 == speculation.steps + speculation.accepted_delivered
-        assert speculation.rejected_prediction_tokens <= speculation.prediction_tokens
-    by_prediction = [u.speculation.by_proposer["prediction"] for u in usages]
-    return Replay(
-        tokens=sum(u.completion_tokens - 1 for u in usages),
-        steps=sum(u.speculation.steps for u in usages),
-        drafted=sum(stats.drafted for stats in by_prediction),
-        accepted=sum(stats.accepted for stats in by_prediction),
-    )
 
 
 def before(row: Edit) -> str:
@@ -152,9 +57,13 @@ def swapped(text: str) -> str:
     return "".join(lines[half:] + lines[:half])
 
 
+def measured(rows: tuple[Edit, ...], prediction: Text, reply: Text) -> Replay:
+    return total(replay(rows, prediction, reply, SIZES).values())
+
+
 @cache
 def clean() -> Replay:
-    return replay(fitting("pr_edits"), before, after)
+    return measured(fitting("pr_edits"), before, after)
 
 
 def test_whole_file_edits_take_a_thirteenth_of_the_passes() -> None:
@@ -164,7 +73,7 @@ def test_whole_file_edits_take_a_thirteenth_of_the_passes() -> None:
 
 
 def test_heavily_rewritten_functions_still_gain() -> None:
-    result = replay(fitting("edit_eval"), before, after)
+    result = measured(fitting("edit_eval"), before, after)
     assert result.tokens_a_step >= 2.5
     assert result.rejected_a_token <= 0.45
 
@@ -172,7 +81,7 @@ def test_heavily_rewritten_functions_still_gain() -> None:
 def test_an_unrelated_prediction_costs_next_to_nothing() -> None:
     rows = fitting("pr_edits")
     other = {row.id: rows[(i + 7) % len(rows)].before for i, row in enumerate(rows)}
-    result = replay(rows, lambda row: other[row.id], after)
+    result = measured(rows, lambda row: other[row.id], after)
     assert result.drafted > 0
     assert result.rejected_a_token <= 0.1
 
@@ -192,5 +101,19 @@ def test_an_unrelated_prediction_costs_next_to_nothing() -> None:
     ],
 )
 def test_a_text_that_differs_in_form_only_keeps_its_speed(prediction: Text, reply: Text, share: float) -> None:
-    result = replay(fitting("pr_edits"), prediction, reply)
+    result = measured(fitting("pr_edits"), prediction, reply)
     assert result.tokens_a_step >= share * clean().tokens_a_step
+
+
+@pytest.mark.model
+@pytest.mark.timeout(300)
+def test_the_real_model_takes_the_same_steps(smollm2_folder: Path) -> None:
+    """The six shortest rows, all under 2,000 tokens. A drafted row that no forward pass can take would show here."""
+    encode = text_tokenizer().encode
+    rows = sorted(fitting("pr_edits"), key=lambda row: len(encode(row.prompt)) + len(encode(row.after)))[:6]
+    sizes = SIZES.model_copy(update={"num_blocks": 6 * 2000 // 16, "max_model_len": 2000, "max_batch_tokens": 512})
+    dictated = replay(rows, before, after, sizes)
+    real = replay(rows, before, after, sizes, Runner(load_model(smollm2_folder), sizes))
+    assert len(real) == 6
+    assert total(real.values()).tokens_a_step > 5
+    assert {i: usage.speculation for i, usage in real.items()} == {i: u.speculation for i, u in dictated.items()}
