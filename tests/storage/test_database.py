@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 
+import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, InternalError
@@ -112,6 +113,39 @@ async def test_postgres_commits_survive_power_whatever_the_server_prefers(postgr
     async with db.view() as session:
         assert (await session.execute(text("SHOW synchronous_commit"))).scalar_one() == "on"
     assert db.durability == "power"
+    await db.close()
+
+
+async def test_a_restarted_server_costs_no_request(postgres_url: str) -> None:
+    db = await Database.open(postgres_url)
+    async with db.unit() as session, db.view() as other:
+        await session.execute(text("SELECT 1"))
+        await other.execute(text("SELECT 1"))
+    with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as admin:
+        ended = admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid()"
+        ).fetchall()
+    assert len(ended) == 2
+    async with db.unit() as session:
+        await Tenants(session).ensure("after", "After")
+    assert await _tenants(db) == ["after"]
+    await db.close()
+
+
+async def test_a_connection_lost_inside_a_unit_is_storage_away(postgres_url: str) -> None:
+    db = await Database.open(postgres_url)
+
+    async def cut() -> None:
+        async with db.unit() as session:
+            await Tenants(session).ensure("lost", "Lost")
+            pid = (await session.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+            with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+    with pytest.raises(StorageAway):
+        await cut()
+    assert await _tenants(db) == []
     await db.close()
 
 
