@@ -8,19 +8,21 @@ Old proposals fade: nothing is for ever. Knows no proposer.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from operator import mul
 
-PLACES = 7
+WIDTHS = (1, 1, 2, 4, 8, 16, 992)
+"""Positions in each place."""
+STARTS = (0, 1, 2, 4, 8, 16, 32)
 FADE = 0.9
 """What is left of an observation after each later one."""
 WEIGHT = 2.0
 """How many observations the prior counts for."""
 
 
-def place(position: int) -> int:
-    """0, 1, 2–3, 4–7, …: the bit length, capped."""
-    return min(position.bit_length(), PLACES - 1)
+def spread(length: int) -> list[int]:
+    """How many of the first `length` positions lie in each place."""
+    return [max(0, min(length - start, width)) for start, width in zip(STARTS, WIDTHS, strict=True)]
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -34,9 +36,9 @@ class Survival:
     def __init__(self, prior: tuple[float, float]) -> None:
         """`prior`: the chance of the first token, and of each later one, before anything is known."""
         first, later = prior
-        self._prior = (first, *[later] * (PLACES - 1))
-        self._reached = [0.0] * PLACES
-        self._kept = [0.0] * PLACES
+        self._prior = (first, *[later] * (len(WIDTHS) - 1))
+        self._reached = [0.0] * len(WIDTHS)
+        self._kept = [0.0] * len(WIDTHS)
 
     def observe(self, proposed: Sequence[int], emitted: Sequence[int]) -> bool:
         """`emitted` came where `proposed` was expected; what lies beyond it is not known.
@@ -45,19 +47,17 @@ class Survival:
         """
         kept = common(proposed, emitted)
         reached = min(kept + 1, len(proposed), len(emitted))
-        for p in range(place(reached - 1) + 1 if reached else 0):
-            self._reached[p] *= FADE
-            self._kept[p] *= FADE
-        for position in range(reached):
-            self._reached[place(position)] += 1.0
-            self._kept[place(position)] += position < kept
+        for place, (more, good) in enumerate(zip(spread(reached), spread(kept), strict=True)):
+            if more:
+                self._reached[place] = self._reached[place] * FADE + more
+                self._kept[place] = self._kept[place] * FADE + good
         return kept == reached
 
     def expected(self, length: int) -> list[float]:
         """E(0), E(1), … E(length)."""
-        chances = [
-            (kept + WEIGHT * prior) / (reached + WEIGHT)
-            for kept, reached, prior in zip(self._kept, self._reached, self._prior, strict=True)
-        ]
-        all_kept = accumulate((chances[place(i)] for i in range(length)), mul)
+        counts = zip(self._kept, self._reached, self._prior, spread(length), strict=True)
+        chances = (
+            repeat((kept + WEIGHT * prior) / (reached + WEIGHT), times) for kept, reached, prior, times in counts
+        )
+        all_kept = accumulate(chain.from_iterable(chances), mul)
         return list(accumulate(all_kept, initial=0.0))

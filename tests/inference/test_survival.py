@@ -3,11 +3,13 @@
 import pytest
 
 from inference.speculation.record import record_of
-from inference.speculation.survival import FADE, WEIGHT, Survival, common, place
+from inference.speculation.survival import FADE, WEIGHT, Survival, common, spread
 
 
 def test_places_widen_with_distance() -> None:
-    assert [place(p) for p in (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 1000)] == [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+    assert spread(0) == [0] * 7
+    assert spread(7) == [1, 1, 2, 3, 0, 0, 0]
+    assert spread(64) == [1, 1, 2, 4, 8, 16, 32]
 
 
 def test_the_prior_speaks_until_something_is_known() -> None:
