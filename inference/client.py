@@ -7,7 +7,7 @@ a failure line                                   → the EngineError it was
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -26,6 +26,7 @@ from inference.protocol import (
     wire_event,
 )
 
+Said = TypeVar("Said", WorkerReady, WorkerLoad)
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
 """For everything but a stream, which may be silent as long as it likes."""
@@ -87,13 +88,13 @@ class HttpInferenceClient:
         response = await self._get("/readyz")
         if response.status_code != 200:
             raise _not_ready(response)
-        return WorkerReady.model_validate_json(response.content)
+        return _said(WorkerReady, response)
 
     async def load(self) -> WorkerLoad:
         response = await self._get("/load")
         if response.status_code != 200:
             raise _refusal(response)
-        return WorkerLoad.model_validate_json(response.content)
+        return _said(WorkerLoad, response)
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -137,8 +138,19 @@ def _event(line: bytes) -> Accepted | TokenEvent | Failure:
     try:
         return wire_event.validate_json(line)
     except ValidationError as error:
-        told = "The engine said something that is not in the protocol; gateway and worker must be of one release."
-        raise EngineError(500, "engine_protocol", told) from error
+        raise _foreign() from error
+
+
+def _said(what: type[Said], response: httpx.Response) -> Said:
+    try:
+        return what.model_validate_json(response.content)
+    except ValidationError as error:
+        raise _foreign() from error
+
+
+def _foreign() -> EngineError:
+    told = "The engine said something that is not in the protocol; gateway and worker must be of one release."
+    return EngineError(500, "engine_protocol", told)
 
 
 def _error(failure: Failure) -> EngineError:
@@ -153,9 +165,7 @@ def _refusal(response: httpx.Response) -> EngineError:
 
 
 def _not_ready(response: httpx.Response) -> EngineError:
-    told: Any = {}
-    if response.headers.get("content-type") == "application/json":
-        told = response.json()
+    told: Any = response.json() if response.headers.get("content-type") == "application/json" else {}
     if "failure" in told:
         return EngineError(500, "engine_failed", f"The engine failed: {told['failure']}")
     if "waiting_for" in told:

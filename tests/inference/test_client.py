@@ -260,6 +260,15 @@ async def test_the_wrong_secret_and_a_loading_worker_say_so(monkeypatch: pytest.
 
 
 @pytest.mark.anyio
+async def test_something_else_on_the_port_is_not_taken_for_an_engine() -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json={"hello": "world"}))
+    client = HttpInferenceClient("http://engine", SECRET, transport)
+    for call in (client.ready, client.load):
+        with pytest.raises(EngineError, match="not in the protocol"):
+            await call()
+
+
+@pytest.mark.anyio
 async def test_text_that_no_wire_can_carry_is_refused_before_it_is_sent() -> None:
     worker = ScriptedWorker(event(0, finish="stop"))
     async with client_of(worker) as client:

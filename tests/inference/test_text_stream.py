@@ -64,7 +64,9 @@ def run(out: TextStream, ids: Sequence[int]) -> tuple[list[str], bool]:
 @given(TEXTS, st.lists(st.integers(1, 5), max_size=30), STOPS)
 @example("aXb", [3], ["Xb", "X"])
 @example("abab😀", [2, 2, 1, 1, 1, 1], ["ab😀"])
-@example("aab", [1, 1, 1], ["ab"])
+@example("aaab", [1] * 4, ["aab"])
+@example("aabaaabaaac", [1] * 11, ["aabaaac"])
+@example("ababac", [1] * 6, ["abac", "bb"])
 def test_any_cut_of_any_text_gives_the_text_up_to_the_earliest_stop(
     text: str, sizes: list[int], stops: list[str]
 ) -> None:
@@ -88,6 +90,9 @@ def test_no_more_is_held_back_than_may_begin_a_stop(text: str, stops: list[str])
 @settings(STEADY, max_examples=300)
 @given(st.binary(max_size=40), st.lists(st.integers(1, 4), max_size=30))
 @example(b"\xff" * 40, [])
+@example(b"\xff" * 14 + "😀".encode() + b"a", [1] * 60)
+@example(b"\xff" * 13 + "😀".encode() + b"a", [1] * 60)
+@example(b"\xff" * 13 + "…".encode() + b"a", [1] * 60)
 @example(b"\xff" * 15 + "😀".encode() + b"\xff" * 20 + b"a", [1] * 60)
 def test_bytes_that_are_no_text_never_break_the_stream(data: bytes, sizes: list[int]) -> None:
     tokenizer, ids = byte_tokenizer(cut(data, sizes or [1] * len(data)))
@@ -163,6 +168,18 @@ def test_control_tokens_say_nothing() -> None:
     hello = tokenizer.encode("hello")
     control = range(len(CONTROL))
     assert "".join(run(tokenizer.text(), [*control, *hello, *control, *hello])[0]) == "hellohello"
+
+
+def test_a_character_is_put_together_across_control_tokens() -> None:
+    tokenizer = Tokenizer(byte_level_json())
+    emoji = tokenizer.encode("😎")
+    assert len(emoji) == 2
+    assert run(tokenizer.text(), [emoji[0], *range(len(CONTROL)), *[0] * 40, emoji[1]])[0][-2:] == ["😎", ""]
+
+
+def test_what_can_be_no_character_leaves_before_the_end() -> None:
+    tokenizer, ids = byte_tokenizer([b"\xff"] * 100)
+    assert len("".join(run(stream(tokenizer), ids)[0][:-1])) >= 80
 
 
 def test_long_stop_strings_and_endless_nonsense_cost_little() -> None:
