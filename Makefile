@@ -8,7 +8,8 @@
 VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST ?=
-# Two test workers share the cores: a thread pool for each core in each of them would only wait.
+# Two test workers share the cores: a thread pool for each core in each of them would only wait. Tests that share a
+# running server stay on one worker (loadgroup).
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 export VENV PYTHON TORCH_INDEX
@@ -32,7 +33,7 @@ demo: setup
 	@exec $(BIN)/specgate demo
 
 test: setup
-	$(TESTS) -n 2 -m "not long" $(PYTEST)
+	$(TESTS) -n 2 --dist loadgroup -m "not long" $(PYTEST)
 
 # pytest's exit 5 says that no test is marked long: that is told, and is no failure.
 test-long: setup
