@@ -8,6 +8,7 @@ cancelled together with the connection, and the usage lost.
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
@@ -22,16 +23,12 @@ from gateway.openai import sse
 from gateway.openai.translate import Answer, Choice, Object
 from gateway.settings import Settings
 from gateway.telemetry import note
-from gateway.wire import Wire
+from gateway.wire import Gone, Wire
 from inference.protocol import EngineError, TokenEvent
 from storage.values import Outcome
 
 ENGINE_GONE = frozenset({"engine_lost", "engine_failed"})
 """Codes of an engine that died under its requests: billed is what was delivered."""
-
-
-class Gone(Exception):
-    """The client left; there is nobody to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class CompletionResponse(Response):
     async def tell(self, wire: Wire) -> None: ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        wire = Wire(send)
+        wire = Wire(send, self.service.settings.stall_seconds)
         outcome: Outcome = "error"
         try:
             with self.service.drain.answering():
@@ -67,7 +64,8 @@ class CompletionResponse(Response):
             await self.completion.settle(outcome)
             if not wire.has_started:
                 raise
-            await wire.write(sse.error_frame(as_api_error(error)), is_last=True)
+            with suppress(Gone):
+                await wire.write(sse.error_frame(as_api_error(error)), is_last=True)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._close(scope, outcome)
@@ -182,7 +180,7 @@ async def unless(work: Callable[[], Awaitable[None]], *watchers: Callable[[], Aw
             group.start_soon(watch, watcher)
         try:
             await work()
-        except (ApiError, EngineError) as error:
+        except (Gone, ApiError, EngineError) as error:
             failure = failure or error
         group.cancel_scope.cancel()
     if failure is not None:

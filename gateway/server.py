@@ -57,7 +57,7 @@ async def serve_until_signal(
     apps: Mapping[socket.socket, ASGIApp], drain: Drain, settings: Settings, on_started: Callable[[], None]
 ) -> None:
     """Returns when all is drained and closed."""
-    servers = [_Server(app) for app in apps.values()]
+    servers = [Server(app) for app in apps.values()]
     with _drained_by_signals(servers, drain, settings):
         async with asyncio.TaskGroup() as group:
             for server, listener in zip(servers, apps, strict=True):
@@ -67,7 +67,7 @@ async def serve_until_signal(
             on_started()
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp) -> None:
         config = uvicorn.Config(
             app,
@@ -88,7 +88,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _drained_by_signals(servers: list[_Server], drain: Drain, settings: Settings) -> Iterator[None]:
+def _drained_by_signals(servers: list[Server], drain: Drain, settings: Settings) -> Iterator[None]:
     drains: list[asyncio.Task[None]] = []
 
     async def drained() -> None:

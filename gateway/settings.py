@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     """A stream that is silent for so long gets a comment, so that no proxy takes it for dead."""
     header_seconds: float = Field(default=10.0, gt=0)
     """Response headers leave when the engine accepts, or after so long, whichever is first."""
+    stall_seconds: float = Field(default=60.0, gt=0)
+    """A client that reads nothing for so long is taken for gone."""
     settle_seconds: float = Field(default=2.0, gt=0)
     """How long an aborted request may take to say what it used."""
     revocation_seconds: float = Field(default=2.0, gt=0)
@@ -99,7 +101,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, EnvSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls, _config_file())
+        return init_settings, EnvSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls, config_file())
 
 
 def is_loopback(host: str) -> bool:
@@ -119,6 +121,6 @@ def split_bind(bind: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _config_file() -> Path:
+def config_file() -> Path:
     home = os.environ.get("SPECGATE_HOME") or ".specgate"
     return Path(os.environ.get("SPECGATE_CONFIG") or Path(home) / "specgate.toml")

@@ -1,19 +1,32 @@
 """The sending half of an ASGI connection: whether anything left yet, and bytes out, unbuffered."""
 
+import asyncio
 from collections.abc import Mapping
 
-from starlette.types import Send
+from starlette.types import Message, Send
+
+
+class Gone(Exception):
+    """The client left, or reads nothing any more; there is nobody to tell."""
 
 
 class Wire:
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, patience: float) -> None:
+        self._send, self._patience = send, patience
         self.has_started = False
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         self.has_started = True
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+        await self._out({"type": "http.response.start", "status": status, "headers": raw})
 
     async def write(self, data: bytes, is_last: bool = False) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
+        """Returns when the server has taken it. Raises Gone where that takes longer than `patience`."""
+        await self._out({"type": "http.response.body", "body": data, "more_body": not is_last})
+
+    async def _out(self, message: Message) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._send(message)
+        except TimeoutError:
+            raise Gone from None

@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from gateway.cli.console import load_settings, wide_console
-from gateway.settings import Settings, _config_file
+from gateway.settings import Settings, config_file
 
 app = typer.Typer(help="Look at the settings.", no_args_is_help=True)
 
@@ -34,7 +34,7 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] 
 def describe(settings: Settings) -> list[dict[str, str]]:
     """One row a setting."""
     environment = EnvSettingsSource(Settings)()
-    path = _config_file()
+    path = config_file()
     file = TomlConfigSettingsSource(Settings, path)()
     rows = []
     for name, field in Settings.model_fields.items():

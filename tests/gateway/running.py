@@ -14,7 +14,7 @@ from sqlalchemy import Row, select
 from gateway.app import build_app
 from gateway.parts import Parts
 from gateway.serve import open_parts
-from gateway.server import _Server, listen, url_of
+from gateway.server import Server, listen, url_of
 from gateway.settings import Settings
 from storage.ledger import Ledger
 from storage.models import ledger_entries
@@ -80,7 +80,7 @@ async def running(home: Path, engine: FakeEngine, **members: Any) -> AsyncIterat
 @asynccontextmanager
 async def serving(parts: Parts) -> AsyncIterator[str]:
     listener = listen("127.0.0.1", 0)
-    server = _Server(build_app(parts))
+    server = Server(build_app(parts))
     task = asyncio.create_task(server.serve([listener]))
     try:
         while not server.started:

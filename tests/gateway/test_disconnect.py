@@ -144,6 +144,16 @@ async def test_an_engine_that_ignores_the_abort_is_waited_for_only_so_long(tmp_p
         assert len(gateway.engine.closed) == 1, "its stream was closed, which aborts it too"
 
 
+async def test_a_client_that_reads_nothing_is_taken_for_gone(tmp_path: Path) -> None:
+    """Its connection stays open, and so would the ledger's entry."""
+    script = Script(words=tuple("x" * 2**20 for _ in range(40)))
+    async with running(tmp_path, FakeEngine(script), stall_seconds=0.3) as gateway:
+        async with asking(gateway, stream=True):
+            row = await gateway.settled()
+        assert (row.outcome, row.generated_tokens, row.completion_tokens) == ("disconnected", 40, 40)
+        assert row.delivered_tokens < 40
+
+
 async def test_many_clients_leave_at_random_moments(tmp_path: Path) -> None:
     async with running(tmp_path, FakeEngine(Script(words=MANY, gap=0.001))) as gateway:
 

@@ -1,13 +1,15 @@
 """Models as the key may use them; liveness and readiness."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from storage import StorageAway
 from tests.gateway.fake_engine import FakeEngine
-from tests.gateway.running import running
+from tests.gateway.running import running, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +57,17 @@ async def test_no_docs_and_no_schema(tmp_path: Path) -> None:
         for path in ("/docs", "/redoc", "/openapi.json", "/"):
             response = await gateway.http.get(path)
             assert (response.status_code, response.json()["error"]["code"]) == (404, "unknown_url")
+
+
+async def test_not_ready_without_its_database(tmp_path: Path) -> None:
+    class Away:
+        durability = "process"
+
+        async def ping(self) -> None:
+            raise StorageAway("no answer")
+
+    async with running(tmp_path, FakeEngine()) as gateway:
+        parts = replace(gateway.parts, db=Away())  # type: ignore[arg-type]
+        async with serving(parts) as url, httpx.AsyncClient(base_url=url) as probe:
+            answer = await probe.get("/readyz")
+    assert (answer.status_code, answer.json()["waits_for"]) == (503, "The database does not answer.")
