@@ -16,7 +16,7 @@ from inference.config import EngineConfig, SpeculationConfig
 from inference.engine.scheduler import Scheduler
 from inference.engine.tally import Tally
 from inference.model.sampling import INVALID, sample
-from inference.protocol import FinishReason, TokenEvent
+from inference.protocol import FinishReason, TokenEvent, WorkerLoad
 from inference.sequence import NO_DRAFT, Batch, Chunk, SampleRow, Sequence, Status
 from inference.speculation.build import build_drafter
 from inference.speculation.drafter import Drafter
@@ -42,20 +42,6 @@ class StepOutput:
 
     request_id: str
     event: TokenEvent
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLoad:
-    """How busy the engine is."""
-
-    waiting: int
-    running: int
-    free_blocks: int
-    num_blocks: int
-    passes: int
-    preemptions: int
-    config_version: int
-    drafter_faults: dict[str, int]
 
 
 class Engine:
@@ -105,9 +91,9 @@ class Engine:
             seq.memory.clear()
         self._propose(list(self._tallies))
 
-    def load(self) -> EngineLoad:
+    def load(self) -> WorkerLoad:
         cache = self._scheduler.cache
-        return EngineLoad(
+        return WorkerLoad(
             waiting=len(self._scheduler.waiting),
             running=len(self._scheduler.running),
             free_blocks=cache.num_free,

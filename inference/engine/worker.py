@@ -7,11 +7,12 @@ only hand the event on (the server uses `loop.call_soon_threadsafe`).
 import logging
 import queue
 import threading
+import traceback
 from collections.abc import Callable
 
 from inference.config import SpeculationConfig
-from inference.engine.engine import Engine, EngineLoad, StepOutput
-from inference.protocol import Failure, TokenEvent
+from inference.engine.engine import Engine, StepOutput
+from inference.protocol import Failure, TokenEvent, WorkerLoad
 from inference.sequence import Sequence
 
 Deliver = Callable[[TokenEvent | Failure], None]
@@ -46,7 +47,7 @@ class Worker:
     def set_speculation(self, config: SpeculationConfig) -> None:
         self._inbox.put(lambda: self._engine.set_speculation(config))
 
-    def load(self) -> EngineLoad:
+    def load(self) -> WorkerLoad:
         """As of the last step."""
         return self._load
 
@@ -98,7 +99,9 @@ class Worker:
 
     def _fail(self, error: Exception) -> None:
         """A step that raised leaves the cache in doubt: end everything, and let the process be replaced."""
-        _log.error("the engine stopped: %s", type(error).__name__, exc_info=error)
+        # Only where, not what: an exception's message may quote a request.
+        where = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("the engine stopped on %s\n%s", type(error).__name__, where)
         self.failure = f"the engine stopped on {type(error).__name__}; its log has the trace"
         failure = Failure(status=500, code="engine_failed", message=self.failure)
         for deliver in self._deliver.values():

@@ -17,13 +17,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from inference.config import SpeculationConfig
-from inference.protocol import EngineError, Failure, WorkerLoad
+from inference.protocol import EngineError, Failure
 from inference.server.guard import Guard
 from inference.server.intake import malformed, parse
 from inference.server.metrics import exposition
 from inference.server.outbox import Outbox
 from inference.server.response import EventResponse, failure_response
-from inference.server.service import ServedEngine, Service
+from inference.server.service import Service
 
 MAX_BODY_BYTES = 64 * 2**20
 """Far over what the gateway lets through; a bound all the same."""
@@ -101,10 +101,10 @@ class WorkerRoutes:
         return Response(engine.ready.model_dump_json(), media_type="application/json")
 
     async def load(self, request: Request) -> Response:
-        return Response(_load(self._service.serving()).model_dump_json(), media_type="application/json")
+        return Response(self._service.serving().worker.load().model_dump_json(), media_type="application/json")
 
     async def metrics(self, request: Request) -> Response:
-        text = exposition(_load(self._service.serving()), len(self._service.open_requests))
+        text = exposition(self._service.serving().worker.load(), len(self._service.open_requests))
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def set_speculation(self, request: Request) -> Response:
@@ -127,10 +127,6 @@ class WorkerRoutes:
             raise EngineError(
                 500, "internal_error", "The worker failed on this request; its log has the trace."
             ) from None
-
-
-def _load(engine: ServedEngine) -> WorkerLoad:
-    return WorkerLoad.model_validate(engine.worker.load(), from_attributes=True)
 
 
 async def _body(request: Request) -> bytes:

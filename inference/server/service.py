@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.config import SpeculationConfig
-from inference.protocol import EngineError, Failure, TokenEvent, WorkerReady
+from inference.protocol import EngineError, Failure, TokenEvent, WorkerLoad, WorkerReady
 from inference.sequence import Sequence
 from inference.server.intake import Intake
 from inference.server.outbox import Outbox
@@ -30,7 +30,7 @@ class EngineWorker(Protocol):
 
     def set_speculation(self, config: SpeculationConfig) -> None: ...
 
-    def load(self) -> object: ...
+    def load(self) -> WorkerLoad: ...
 
     def close(self) -> None: ...
 

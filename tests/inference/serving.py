@@ -9,7 +9,7 @@ import torch
 
 from inference.client import HttpInferenceClient
 from inference.config import EngineConfig, SpeculationConfig
-from inference.engine.engine import Engine, EngineLoad
+from inference.engine.engine import Engine
 from inference.engine.worker import Worker
 from inference.protocol import (
     Accepted,
@@ -19,6 +19,7 @@ from inference.protocol import (
     SamplingParams,
     TokenEvent,
     TokenUsage,
+    WorkerLoad,
     WorkerReady,
 )
 from inference.sequence import Batch, Sequence
@@ -69,8 +70,8 @@ class ScriptedWorker:
     def set_speculation(self, config: SpeculationConfig) -> None:
         self.configs.append(config)
 
-    def load(self) -> EngineLoad:
-        return EngineLoad(
+    def load(self) -> WorkerLoad:
+        return WorkerLoad(
             waiting=1,
             running=2,
             free_blocks=3,
