@@ -78,12 +78,14 @@ async def test_cancelled_units_neither_commit_nor_hold_the_writer(db: Database, 
 
 
 async def test_two_databases_on_one_file_wait_for_each_other(sqlite_url: str) -> None:
+    """A unit that reads before it writes would fail at once, were the lock not taken when it begins."""
     first, second = await Database.open(sqlite_url), await Database.open(sqlite_url)
 
     async def write(db: Database, name: str) -> None:
         async with db.unit() as session:
-            await Tenants(session).ensure(name, name)
+            await Tenants(session).list()
             await asyncio.sleep(0.01)
+            await Tenants(session).ensure(name, name)
 
     await asyncio.gather(*(write(db, f"{n}-{i}") for n, db in enumerate((first, second)) for i in range(10)))
     assert len(await _tenants(first)) == 20
