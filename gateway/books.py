@@ -21,7 +21,7 @@ log = logging.getLogger("specgate.books")
 class Books:
     """`owner` names this process in the ledger."""
 
-    def __init__(self, db: Database, owner: str, patience: float = 1.0, retry: float = 1.0) -> None:
+    def __init__(self, db: Database, owner: str, patience: float, retry: float = 1.0) -> None:
         self._db, self.owner = db, owner
         self._patience, self._retry = patience, retry
         self._writes: set[asyncio.Task[Any]] = set()

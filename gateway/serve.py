@@ -69,7 +69,7 @@ async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tu
         credentials = await _credentials(settings, db)
         owner = new_epoch(credentials)
         recovered = await settle_dead(db, owner)
-        books = Books(db, owner)
+        books = Books(db, owner, settings.storage_seconds)
         stack.push_async_callback(books.close, settings.settle_seconds)
         deployment = Deployment(model_name(settings.model), engine, Fingerprint(engine), int(time.time()))
         parts = Parts(

@@ -72,6 +72,8 @@ class Settings(BaseSettings):
     """Response headers leave when the engine accepts, or after so long, whichever is first."""
     stall_seconds: float = Field(default=60.0, gt=0)
     """A client that reads nothing for so long is taken for gone."""
+    storage_seconds: float = Field(default=1.0, gt=0)
+    """How long a request waits for the ledger before it is refused with a 503."""
     settle_seconds: float = Field(default=2.0, gt=0)
     """How long an aborted request may take to say what it used."""
     revocation_seconds: float = Field(default=2.0, gt=0)

@@ -111,7 +111,7 @@ def _stops(value: object) -> tuple[str, ...]:
         raise wrong("a string or an array of strings", value)
     if len(stops) > MAX_STOPS:
         message = f"Invalid '{{param}}': array too long. Expected at most {MAX_STOPS} strings, but got {len(stops)}."
-        raise refusal("array_above_max_length", message)
+        raise refusal("invalid_value", message)
     for i, stop in enumerate(stops):
         if not isinstance(stop, str):
             raise wrong("a string", stop, i)

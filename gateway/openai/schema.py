@@ -62,8 +62,8 @@ class Message(Wire):
         if not isinstance(value, dict):
             return value
         if value.get("role") in ("tool", "function"):
-            message = "Unsupported value: '{param}' does not support 'tool' here: tools are not supported."
-            raise refusal("unsupported_value", message, "role")
+            message = "Unsupported value: '{param}' does not support 'tool' here, as tools are not supported."
+            raise refusal("unsupported_parameter", message, "role")
         if value.get("role") == "assistant" and value.get("content") is None:
             return {**value, "content": ""}
         return value

@@ -31,4 +31,5 @@ def error_frame(error: ApiError) -> bytes:
 
 def json_bytes(body: Any) -> bytes:
     """Compact UTF-8 on one line: also for readers that split at Unicode's own line ends, which JSON lets through."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).translate(_LINE_ENDS).encode()
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return (text if text.isascii() else text.translate(_LINE_ENDS)).encode()

@@ -64,7 +64,8 @@ def chat_body(**members: Any) -> dict[str, Any]:
 
 
 def settings_for(home: Path, **members: Any) -> Settings:
-    return Settings(**{"home": home, "host": "127.0.0.1", "port": 0} | members)
+    """`storage_seconds`: a busy test machine is no database that is away."""
+    return Settings(**{"home": home, "host": "127.0.0.1", "port": 0, "storage_seconds": 20} | members)
 
 
 @asynccontextmanager

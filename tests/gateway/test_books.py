@@ -34,7 +34,7 @@ async def warm(gateway: Gateway) -> None:
 
 
 async def test_new_requests_get_a_503_within_a_second_or_so(tmp_path: Path) -> None:
-    async with running(tmp_path, FakeEngine()) as gateway:
+    async with running(tmp_path, FakeEngine(), storage_seconds=1) as gateway:
         await warm(gateway)
         with locked(tmp_path):
             asked = time.monotonic()
@@ -49,7 +49,7 @@ async def test_new_requests_get_a_503_within_a_second_or_so(tmp_path: Path) -> N
 
 
 async def test_a_client_that_leaves_while_the_ledger_opens(tmp_path: Path) -> None:
-    async with running(tmp_path, FakeEngine()) as gateway:
+    async with running(tmp_path, FakeEngine(), storage_seconds=1) as gateway:
         await warm(gateway)
         with locked(tmp_path):
             asking = asyncio.create_task(gateway.chat())
@@ -64,7 +64,7 @@ async def test_a_client_that_leaves_while_the_ledger_opens(tmp_path: Path) -> No
 
 async def test_a_running_stream_ends_well_and_is_settled_later(tmp_path: Path) -> None:
     engine = FakeEngine(Script(hold_at=2))
-    async with running(tmp_path, engine, checkpoint_seconds=60) as gateway:
+    async with running(tmp_path, engine, checkpoint_seconds=60, storage_seconds=1) as gateway:
         asking = asyncio.create_task(gateway.chat(stream=True))
         while engine.sent < 2:
             await asyncio.sleep(0.005)
