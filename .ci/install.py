@@ -92,7 +92,9 @@ def choose_torch(python: Path, wanted: str) -> Build:
     index = os.environ.get("TORCH_INDEX")
     if index:
         build = ask_pip(python, wanted, ("--index-url", index))
-        return build or stop(f"{wanted} is not to be had from TORCH_INDEX={index}. Try without: make serve TORCH_INDEX=")
+        return build or stop(
+            f"{wanted} is not to be had from TORCH_INDEX={index}. Try without: make serve TORCH_INDEX="
+        )
     build = ask_pip(python, wanted, ())
     if build is None or (build.cuda and not has_nvidia_driver()):
         build = ask_pip(python, wanted, ("--index-url", CPU_INDEX)) or build
@@ -102,13 +104,13 @@ def choose_torch(python: Path, wanted: str) -> Build:
     )
 
 
-def check_disk(venv: Path, build: Build) -> None:
+def check_disk(venv: Path, gigabytes: int) -> None:
     """Refuse before the disk is full, not after."""
-    needed, free = (CUDA_GB if build.cuda else CPU_GB), shutil.disk_usage(venv).free / 1e9
-    needed = int(os.environ.get("SPECGATE_SETUP_GB", needed))
+    needed = int(os.environ.get("SPECGATE_SETUP_GB", gigabytes))
+    free = shutil.disk_usage(venv.absolute().parent).free / 1e9
     if free < needed:
         stop(
-            f"{venv.resolve()} has {free:.1f} GB free and set-up wants {needed}. Use another disk: "
+            f"{venv.absolute()} has {free:.1f} GB free and set-up wants {needed}. Use another disk: "
             "make serve VENV=/another/disk/venv SPECGATE_HOME=/another/disk/specgate"
         )
 
@@ -119,11 +121,14 @@ def pip_install(python: Path, *arguments: str) -> None:
 
 
 def main(venv: Path) -> None:
+    venv.absolute().parent.mkdir(parents=True, exist_ok=True)
+    if not (venv / "bin").exists():
+        check_disk(venv, CPU_GB)
     python, wanted = make_environment(venv), locked_torch()
     present = None if os.environ.get("TORCH_INDEX") else installed_torch(python, wanted)
     build = present or choose_torch(python, wanted)
-    check_disk(venv, build)
     if not present:
+        check_disk(venv, CUDA_GB if build.cuda else CPU_GB)
         say(f"{build} (TORCH_INDEX chooses another)")
         pip_install(python, "--no-deps", "--force-reinstall", *build.options, wanted)
     say("everything else, as requirements.lock has it")

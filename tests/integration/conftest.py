@@ -30,4 +30,5 @@ def make_home(tmp_path_factory: pytest.TempPathFactory) -> MakeHome:
 @pytest.fixture(scope="session")
 def server(make_home: MakeHome) -> Iterator[Served]:
     with served(make_home()) as running:
+        running.wait_ready()
         yield running

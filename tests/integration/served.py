@@ -30,6 +30,9 @@ class Served:
 
     def __init__(self, home: Path, **more: str) -> None:
         self.home, self.began, self.lines = home, time.monotonic(), list[str]()
+        self.waited_for: dict[str, None] = {}
+        """What /readyz said until it was ready, in order."""
+        self.ready_after: float | None = None
         pipe = subprocess.PIPE
         command = [*SPECGATE, "serve"]
         env = environment(home, **more)
@@ -65,8 +68,16 @@ class Served:
         return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
     def wait_ready(self) -> None:
-        wait_for(lambda: httpx.get(f"{self.url}/readyz").status_code == 200, READY_SECONDS, self.output)
+        wait_for(self._is_ready, READY_SECONDS, self.output)
+        self.ready_after = self.ready_after or time.monotonic() - self.began
         wait_for(lambda: "curl http" in self.output, READY_SECONDS, self.output)
+
+    def _is_ready(self) -> bool:
+        answer = httpx.get(f"{self.url}/readyz")
+        if answer.status_code == 503:
+            assert "retry-after" in answer.headers
+            self.waited_for[answer.json()["waits_for"]] = None
+        return answer.status_code == 200
 
     def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = 40) -> int:
         self.process.send_signal(number)

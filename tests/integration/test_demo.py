@@ -11,7 +11,6 @@ pytestmark = [pytest.mark.model, pytest.mark.xdist_group("served"), pytest.mark.
 
 
 def test_the_answer_is_the_edit_and_the_same_without_prediction_and_without_speculation(server: Served) -> None:
-    server.wait_ready()
     done = specgate(server.home, "demo", "--json", "--base-url", server.url)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
