@@ -64,9 +64,9 @@ class Authenticator:
     async def is_revoked(self, principal: Principal) -> bool:
         """For open streams. A database that is away revokes nobody: running streams finish."""
         try:
-            async with self._db.view() as session:
+            async with asyncio.timeout(ANSWER_SECONDS), self._db.view() as session:
                 key = await ApiKeys(session).get(principal.key_id)
-        except StorageAway:
+        except (StorageAway, TimeoutError):
             return False
         return key is None or not key.is_active(datetime.now(UTC))
 

@@ -23,15 +23,16 @@ from storage.schema import migrate_sqlite, refuse_outdated
 Durability = Literal["process", "power"]
 """process: survives any `kill -9` of this program; power: survives the loss of power too."""
 Session = AsyncConnection
+PATIENCE = 5.0
+"""Seconds to wait for a connection. Who must answer sooner sets a timeout of its own."""
 
 
 class Database:
     """Open with `await Database.open(url)`; close before the program ends."""
 
-    def __init__(self, writer: AsyncEngine, reader: AsyncEngine, durability: Durability, patience: float) -> None:
+    def __init__(self, writer: AsyncEngine, reader: AsyncEngine, durability: Durability) -> None:
         self._writer = writer
         self._reader = reader
-        self._patience = patience
         self.durability: Durability = durability
 
     @classmethod
@@ -43,7 +44,7 @@ class Database:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
             migrate_sqlite(parsed)
-            return cls(sqlite_writer(parsed, durability), sqlite_reader(parsed), durability, patience=5.0)
+            return cls(sqlite_writer(parsed, durability), sqlite_reader(parsed), durability)
         database = cls.of_postgres(url)
         try:
             async with database.view() as session:
@@ -58,7 +59,7 @@ class Database:
         """Without asking whether it is there, or has this program's schema."""
         engine = postgres_engine(make_url(url))
         reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        return cls(engine, reader, "power", patience=1.0)
+        return cls(engine, reader, "power")
 
     @asynccontextmanager
     async def unit(self) -> AsyncIterator[Session]:
@@ -82,13 +83,12 @@ class Database:
                 await _let_go(connection)
 
     async def ping(self) -> None:
-        """Raises StorageAway where the database does not answer within a second or so."""
-        async with self.view() as session:
-            try:
-                async with asyncio.timeout(1.0):
-                    await session.execute(text("SELECT 1"))
-            except TimeoutError as error:
-                raise StorageAway("the database did not answer within a second") from error
+        """Raises StorageAway where the database does not answer within a second."""
+        try:
+            async with asyncio.timeout(1.0), self.view() as session:
+                await session.execute(text("SELECT 1"))
+        except TimeoutError as error:
+            raise StorageAway("the database did not answer within a second") from error
 
     async def close(self) -> None:
         await self._writer.dispose()
@@ -96,10 +96,10 @@ class Database:
 
     async def _connect(self, engine: AsyncEngine) -> AsyncConnection:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(PATIENCE):
                 return await engine.connect()
         except TimeoutError as error:
-            raise StorageAway(f"no connection to the database within {self._patience:g} s") from error
+            raise StorageAway(f"no connection to the database within {PATIENCE:g} s") from error
 
 
 @contextmanager

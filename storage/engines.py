@@ -50,7 +50,7 @@ def _release_when_cut(engine: Engine) -> None:
 def postgres_engine(url: URL) -> AsyncEngine:
     """`pool_pre_ping`: a restarted server costs a reconnect, not a failed request."""
     engine = create_async_engine(
-        url, pool_size=10, max_overflow=10, pool_timeout=1, pool_pre_ping=True, hide_parameters=True
+        url, pool_size=10, max_overflow=10, pool_timeout=5, pool_pre_ping=True, hide_parameters=True
     )
 
     @event.listens_for(engine.sync_engine, "connect")

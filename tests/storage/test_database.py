@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 import time
 
 import psycopg
@@ -158,5 +159,12 @@ async def test_an_absent_server_is_told_within_two_seconds() -> None:
     assert time.monotonic() - begun < 2
 
 
-async def test_ping_answers(db: Database) -> None:
+async def test_ping_answers_or_gives_up_within_two_seconds(db: Database) -> None:
     await db.ping()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = Database.of_postgres(f"postgresql+psycopg://postgres@127.0.0.1:{silent.getsockname()[1]}/none")
+        begun = time.monotonic()
+        with pytest.raises(StorageAway, match="within a second"):
+            await away.ping()
+        assert time.monotonic() - begun < 2
+        await away.close()
