@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Request
 from gateway.auth import Principal
 from gateway.errors import StorageUnavailable
 from gateway.parts import parts_of, principal_of
-from gateway.usage_report import page, parse_query
+from gateway.usage_query import parse_query
+from gateway.usage_report import page
 from storage import StorageAway
 from storage.usage import Usage
 
