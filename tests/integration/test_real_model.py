@@ -1,13 +1,15 @@
 """The official client against the whole server on the real model: an edit and every other route."""
 
 import asyncio
+import sqlite3
 import time
+from contextlib import closing
 from typing import Any
 
 import openai
 import pytest
 
-from tests.integration.served import Served, specgate
+from tests.integration.served import Served, specgate, wait_for
 
 pytestmark = [pytest.mark.model, pytest.mark.xdist_group("served"), pytest.mark.timeout(180)]
 
@@ -76,6 +78,13 @@ def test_a_prompt_over_the_context_is_refused_with_both_numbers(server: Served) 
     assert "8192" in refused.value.message
 
 
+def settled_as(server: Served, outcome: str) -> list[sqlite3.Row]:
+    with closing(sqlite3.connect(server.home / "specgate.db")) as connection:
+        connection.row_factory = sqlite3.Row
+        statement = "SELECT * FROM ledger_entries WHERE kind = 'settle' AND outcome = ?"
+        return connection.execute(statement, [outcome]).fetchall()
+
+
 def test_clients_that_leave_free_the_engine_and_the_ledger_proves_itself(server: Served) -> None:
     server.wait_ready()
 
@@ -92,5 +101,9 @@ def test_clients_that_leave_free_the_engine_and_the_ledger_proves_itself(server:
             return time.monotonic() - began
 
     assert asyncio.run(leave()) < 10, "four thousand tokens a client would take minutes"
+    wait_for(lambda: len(settled_as(server, "disconnected")) >= 3, 10)
+    rows = settled_as(server, "disconnected")
+    assert all(row["final"] and row["visible_tokens"] == row["generated_tokens"] > 0 for row in rows)
+    assert all(row["generated_tokens"] - 1 == row["steps"] + row["accepted_delivered"] for row in rows)
     done = specgate(server.home, "ledger", "verify")
     assert done.returncode == 0, done.stdout + done.stderr
