@@ -35,6 +35,7 @@ BROKEN: dict[str, ColumnElement[bool]] = {
     ),
     "completion tokens follow the tenant's policy": _s.completion_tokens != _s.visible_tokens + _extra,
     "an answer that ended is billed as generated": and_(_s.final, _s.visible_tokens != _s.generated_tokens),
+    "accepted tokens are those of the proposers": and_(_s.final, _s.accepted_tokens != _s.accepted_delivered),
     "decode tokens = steps + accepted": and_(
         _s.final, _s.generated_tokens - _s.choices_with_output != _s.steps + _s.accepted_delivered
     ),

@@ -8,7 +8,7 @@ from sqlalchemy import delete, text, update
 
 from storage import Database
 from storage.models import ledger_entries
-from storage.values import Problem
+from storage.values import Problem, ProposerFigures
 from tests.storage.entries import ENDED, open_requests, problems, settle
 
 pytestmark = pytest.mark.anyio
@@ -17,10 +17,11 @@ BREAKS: dict[str, dict[str, Any]] = {
     "delivered tokens were generated": {"delivered_tokens": 21},
     "visible tokens were generated": {"visible_tokens": 21, "completion_tokens": 21, "final": False},
     "accepted prediction tokens are visible": {"accepted_prediction_tokens": 21},
-    "accepted tokens were drafted": {"by_proposer": {}},
+    "accepted tokens were drafted": {},
     "rejected prediction tokens are positions of the prediction": {"rejected_prediction_tokens": 31},
     "completion tokens follow the tenant's policy": {"completion_tokens": 24},
     "an answer that ended is billed as generated": {"visible_tokens": 19, "completion_tokens": 19},
+    "accepted tokens are those of the proposers": {"by_proposer": {"lookup": ProposerFigures(3, 20, 11)}},
     "decode tokens = steps + accepted": {"steps": 8},
 }
 
