@@ -42,9 +42,12 @@ class Principal:
 class Authenticator:
     """Finds the principal of a request's headers."""
 
-    def __init__(self, db: Database, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, db: Database, clock: Callable[[], float] = time.monotonic, patience: float = ANSWER_SECONDS
+    ) -> None:
         self._db = db
         self._clock = clock
+        self._patience = patience
         self._known: dict[bytes, tuple[float, Principal]] = {}
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
@@ -64,7 +67,7 @@ class Authenticator:
     async def is_revoked(self, principal: Principal) -> bool:
         """For open streams. A database that is away revokes nobody: running streams finish."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS), self._db.view() as session:
+            async with asyncio.timeout(self._patience), self._db.view() as session:
                 key = await ApiKeys(session).get(principal.key_id)
         except (StorageAway, TimeoutError):
             return False
@@ -72,7 +75,7 @@ class Authenticator:
 
     async def _answered(self, key: str) -> Principal:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(self._patience):
                 return await self._look_up(key)
         except (StorageAway, TimeoutError) as error:
             raise StorageUnavailable from error

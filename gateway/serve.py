@@ -75,7 +75,7 @@ async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tu
         parts = Parts(
             settings=settings,
             db=db,
-            authenticator=Authenticator(db),
+            authenticator=Authenticator(db, patience=settings.storage_seconds),
             router=Router([deployment], credentials.secret),
             engine=engine,
             books=books,

@@ -1,6 +1,7 @@
 """The error table, row by row: status, type, code, param. No refused request opens the ledger or wakes the engine."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,13 @@ ELSEWHERE = [
     Row("request_too_large", None, raw=b"x" * (8 * 2**20 + 1), status=413),
 ]
 TABLE = [*BODIES, *MEMBERS, *MESSAGES, *PREDICTIONS, *UNSUPPORTED, *PROMPTS, *ELSEWHERE]
+
+
+def test_the_readme_tells_every_code_with_its_status() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    told = re.findall(r"^\| (\d+) \| `(?:\w+)` \| ([^|]+) \|", readme, re.MULTILINE)
+    codes = {(int(status), code) for status, cell in told for code in re.findall(r"`(\w+)`", cell)}
+    assert {(row.status, row.code) for row in TABLE} <= codes
 
 
 async def test_every_row(tmp_path: Path, subtests: pytest.Subtests) -> None:

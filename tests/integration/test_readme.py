@@ -75,6 +75,7 @@ PROVOKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "unknown_parameter": ("POST", CHAT, {"json": HELLO | {"bogus": 1}}),
     "invalid_type": ("POST", CHAT, {"json": HELLO | {"prediction": {"type": "content", "content": 5}}}),
     "invalid_value": ("POST", CHAT, {"json": HELLO | {"n": 0}}),
+    "empty_array": ("POST", CHAT, {"json": HELLO | {"messages": []}}),
     "unsupported_parameter": ("POST", CHAT, {"json": HELLO | {"tools": [{"type": "function"}]}}),
     "context_length_exceeded": (
         "POST",
@@ -89,13 +90,17 @@ PROVOKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "method_not_allowed": ("GET", CHAT, {}),
     "request_too_large": ("POST", CHAT, {"content": b" " * (8 * 2**20 + 1)}),
 }
-ACCIDENTS = {"server_error", "engine_lost", "engine_unavailable", "storage_unavailable", "draining"}
+ACCIDENTS = {
+    *("server_error", "engine_lost", "engine_error", "engine_failed", "engine_unavailable", "engine_starting"),
+    *("storage_unavailable", "draining", "not_ready"),
+}
 """Provoked elsewhere, by breaking things."""
 PARAMS = {
     "missing_required_parameter": "messages",
     "unknown_parameter": "bogus",
     "invalid_type": "prediction.content",
     "invalid_value": "n",
+    "empty_array": "messages",
     "unsupported_parameter": "tools",
     "context_length_exceeded": "messages",
     "prediction_too_long": "prediction",
