@@ -18,6 +18,7 @@ from inference.model import attention
 from inference.model.architecture import read_config
 from inference.model.errors import ModelRefused
 from inference.model.loaded_model import LoadedModel
+from inference.model.packed_linear import pack_head
 from inference.model.paging import LayerShape
 from inference.model.parity import probe
 
@@ -42,6 +43,7 @@ def load_model(
     config = read_config(folder)
     place, number = torch.device(device), _dtype(dtype, device, config)
     module = _read(folder, config, number).to(place)
+    pack_head(module)
     text = config.get_text_config()
     limit = text.max_position_embeddings
     model = LoadedModel(

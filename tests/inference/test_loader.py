@@ -179,7 +179,7 @@ def test_the_probe_leaves_the_window_as_it_was(tiny_model: MakeTiny) -> None:
 
 def test_weights_that_give_no_number_are_refused(tiny_llama: TinyLlama) -> None:
     model = load_model(tiny_llama())
-    model.module.get_parameter("lm_head.weight").fill_(float("nan"))
+    model.module.get_parameter("model.norm.weight").fill_(float("nan"))
     with pytest.raises(ModelRefused, match="differ from its own attention's by nan"):
         probe(model)
 
