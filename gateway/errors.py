@@ -7,7 +7,11 @@
     ├── NotFound                  404     not_found
     │   └── ModelNotFound         404     model_not_found        lists what the key may use
     ├── MethodNotAllowed          405     method_not_allowed
+    ├── Conflict                  409     conflict, …            never retried: `x-should-retry: false`
+    ├── PreconditionFailed        412     version_mismatch       If-Match names another version than the current one
     ├── RequestTooLarge           413     request_too_large
+    ├── PreconditionRequired      428     if_match_required
+    ├── RateLimited               429     queue_full, rate_limit_exceeded       with `retry-after`
     ├── ServerError               500     server_error           says nothing of the cause
     └── Unavailable               503                            with `retry-after`
         ├── StorageUnavailable    503     storage_unavailable
@@ -90,11 +94,37 @@ class MethodNotAllowed(ApiError):
         super().__init__(405, INVALID, "method_not_allowed", message, headers={"allow": allow} if allow else None)
 
 
+class Conflict(ApiError):
+    """Official clients try a 409 again; this one would only fail again."""
+
+    def __init__(self, message: str, code: str = "conflict", param: str | None = None) -> None:
+        super().__init__(409, INVALID, code, message, param, {"x-should-retry": "false"})
+
+
+class PreconditionFailed(ApiError):
+    def __init__(self, current: str) -> None:
+        message = f"This was changed since you read it; its version is now {current}. Read it again, then repeat."
+        super().__init__(412, INVALID, "version_mismatch", message, "If-Match", {"etag": current})
+
+
 class RequestTooLarge(ApiError):
     def __init__(self, limit: int) -> None:
         message = f"The request body is over {limit} bytes, the most this gateway takes (SPECGATE_MAX_BODY_BYTES)."
         # The rest of the body is never read, so the connection cannot be used again.
         super().__init__(413, INVALID, "request_too_large", message, headers={"connection": "close"})
+
+
+class PreconditionRequired(ApiError):
+    def __init__(self, current: str) -> None:
+        message = f"Send the ETag of what you read as If-Match, so that no change is lost; it is now {current}."
+        super().__init__(428, INVALID, "if_match_required", message, "If-Match", {"etag": current})
+
+
+class RateLimited(ApiError):
+    """Too much at a time; the same request may go through after `retry_after` seconds."""
+
+    def __init__(self, message: str, code: str = "rate_limit_exceeded", retry_after: int = 1) -> None:
+        super().__init__(429, "rate_limit_error", code, message, headers={"retry-after": str(retry_after)})
 
 
 class ServerError(ApiError):
@@ -130,6 +160,8 @@ def from_engine(error: EngineError) -> ApiError:
     match failure.status:
         case 400:
             return InvalidRequest(failure.message, failure.param, failure.code)
+        case 429:
+            return RateLimited(failure.message, failure.code, retry_after=1)
         case 503:
             return Unavailable(failure.code, failure.message, retry_after=2)
         case 500:

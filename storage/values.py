@@ -11,7 +11,7 @@ from typing import Literal
 
 from storage.texts import check_label, check_text
 
-KeyKind = Literal["inference", "operator"]
+KeyKind = Literal["inference", "tenant_admin", "operator"]
 RejectedPolicy = Literal["free", "billed", "capped"]
 Outcome = Literal["completed", "disconnected", "error", "engine_lost", "interrupted"]
 """How a request ended: `engine_lost` the engine died, `interrupted` the gateway did (found by the reconciler)."""

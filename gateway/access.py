@@ -1,0 +1,73 @@
+"""The one table of who may call what: each route needs a scope, each scope may be held by some kinds of key.
+
+A route that is not in `ROUTES` is refused at run time, and a test fails until it has a row. A key holds every scope
+of its kind, or, where it was made with `scopes`, those alone; `self` is never taken away.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from gateway.errors import PermissionDenied
+from storage.values import KeyKind
+
+Scope = Literal[
+    "self",
+    "inference",
+    "usage.read",
+    "organization.read",
+    "organization.write",
+    "audit.read",
+    "tenants.read",
+    "tenants.write",
+    "deployments.read",
+    "deployments.write",
+    "limits.read",
+    "limits.write",
+]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
+
+OF_TENANT: frozenset[KeyKind] = frozenset({"tenant_admin", "operator"})
+"""Organization routes: a tenant admin acts in its own tenant, an operator in the one `OpenAI-Organization` names."""
+OF_OPERATOR: frozenset[KeyKind] = frozenset({"operator"})
+HOLDERS: Mapping[Scope, frozenset[KeyKind]] = {
+    "self": frozenset(KINDS),
+    "inference": frozenset({"inference"}),
+    "usage.read": OF_TENANT,
+    "organization.read": OF_TENANT,
+    "organization.write": OF_TENANT,
+    "audit.read": OF_TENANT,
+    "tenants.read": OF_OPERATOR,
+    "tenants.write": OF_OPERATOR,
+    "deployments.read": OF_OPERATOR,
+    "deployments.write": OF_OPERATOR,
+    "limits.read": OF_OPERATOR,
+    "limits.write": OF_OPERATOR,
+}
+
+NO_KEY = frozenset({("GET", "/livez"), ("GET", "/readyz")})
+"""Answered to anyone."""
+ROUTES: Mapping[tuple[str, str], Scope] = {
+    ("POST", "/v1/chat/completions"): "inference",
+    ("POST", "/v1/completions"): "inference",
+    ("GET", "/v1/models"): "self",
+    ("GET", "/v1/models/{model:path}"): "self",
+    ("GET", "/v1/organization/usage/completions"): "usage.read",
+}
+
+
+def scopes_of(kind: KeyKind) -> tuple[Scope, ...]:
+    """What a key of this kind may hold at most."""
+    return tuple(scope for scope in SCOPES if kind in HOLDERS[scope])
+
+
+def require(method: str, path: str, kind: KeyKind, scopes: frozenset[str] | None) -> None:
+    """`path` is the route's template. Raises PermissionDenied, which names what is needed."""
+    scope = ROUTES.get((method, path))
+    if scope is None:
+        raise PermissionDenied("No key may call this.")
+    if kind not in HOLDERS[scope]:
+        needed = " or ".join(one.replace("_", " ") for one in KINDS if one in HOLDERS[scope])
+        raise PermissionDenied(f"This needs a key of another kind: {needed}. The key sent is {kind.replace('_', ' ')}.")
+    if scope != "self" and scopes is not None and scope not in scopes:
+        raise PermissionDenied(f"This needs the scope {scope}, which the key sent was made without.")
