@@ -1,50 +1,24 @@
 """Settings of the engine: frozen values, checked when made. Nothing here reads the environment."""
 
-from typing import Literal
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inference.protocol import Value
+from inference.speculation_config import (
+    AdaptiveConfig,
+    AutoDisableConfig,
+    LookupConfig,
+    PredictionConfig,
+    SpeculationConfig,
+)
 
-
-class PredictionConfig(Value):
-    """The client's predicted output as a drafter."""
-
-    enabled: bool = True
-
-
-class LookupConfig(Value):
-    """n-gram lookup in the request's own prompt and output."""
-
-    enabled: bool = True
-    min_ngram: int = Field(default=2, ge=1, le=16)
-    max_ngram: int = Field(default=5, ge=1, le=16)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "LookupConfig":
-        if self.min_ngram > self.max_ngram:
-            raise ValueError(f"min_ngram {self.min_ngram} is over max_ngram {self.max_ngram}")
-        return self
-
-
-class AdaptiveConfig(Value):
-    """How many tokens to draft. `schedule`: the 8 → 64 ladder alone; `cost`: the ladder bounded by what pays."""
-
-    mode: Literal["schedule", "cost"] = "cost"
-    start: int = Field(default=8, ge=1)
-    minimum: int = Field(default=4, ge=1)
-    maximum: int = Field(default=64, ge=1)
-
-
-class SpeculationConfig(Value):
-    """A deployment's drafter configuration. Swapped between steps; the text of no request changes with it."""
-
-    version: int = 1
-    enabled: bool = True
-    verification: Literal["coupled"] = "coupled"
-    prediction: PredictionConfig = PredictionConfig()
-    lookup: LookupConfig = LookupConfig()
-    adaptive: AdaptiveConfig = AdaptiveConfig()
+__all__ = [
+    "AdaptiveConfig",
+    "AutoDisableConfig",
+    "EngineConfig",
+    "LookupConfig",
+    "PredictionConfig",
+    "SpeculationConfig",
+]
 
 
 class EngineConfig(Value):
@@ -56,6 +30,8 @@ class EngineConfig(Value):
     max_batch_tokens: int = Field(default=512, ge=1)
     """Rows of one pass: committed rows first, then prefill, then drafts."""
     max_sequences: int = Field(default=32, ge=1)
+    max_queue_seconds: float = Field(default=60.0, gt=0.0)
+    """A request that never ran for so long is refused; so is a new one behind such a queue."""
     prefix_caching: bool = True
     allow_forced_output: bool = False
     speculation: SpeculationConfig = SpeculationConfig()

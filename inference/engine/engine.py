@@ -5,7 +5,9 @@ once, here, at end of text, stop string or length, before cache, usage and metri
 and opaque salts; it knows no HTTP, no tenant, no template. It runs on one thread (`worker.py`).
 """
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,10 +15,11 @@ from typing import Protocol
 import torch
 
 from inference.config import EngineConfig, SpeculationConfig
+from inference.engine.queue_limit import SaltQueue, overdue
 from inference.engine.scheduler import Scheduler
 from inference.engine.tally import Tally
 from inference.model.sampling import INVALID, sample
-from inference.protocol import FinishReason, TokenEvent, WorkerLoad
+from inference.protocol import Failure, FinishReason, TokenEvent, WorkerLoad
 from inference.sequence import NO_DRAFT, Batch, Chunk, SampleRow, Sequence, Status
 from inference.speculation.build import build_drafter
 from inference.speculation.drafter import Drafter
@@ -68,6 +71,10 @@ class Engine:
         self.set_speculation(config.speculation)
 
     @property
+    def max_queue_seconds(self) -> float:
+        return self._config.max_queue_seconds
+
+    @property
     def has_work(self) -> bool:
         return bool(self._tallies)
 
@@ -84,12 +91,35 @@ class Engine:
 
     def set_speculation(self, config: SpeculationConfig) -> None:
         """Change the drafter between two steps. Verification is exact, so no request's text changes."""
-        self._speculation = config
+        # Built first: what cannot be built leaves the old one at work.
         self._drafter = self._build_drafter(config, self._cost, self._model.vocab_size)
+        self._speculation = config
         for seq in self._tallies:
             seq.draft = NO_DRAFT
             seq.memory.clear()
         self._propose(list(self._tallies))
+
+    def queues(self) -> dict[str, SaltQueue]:
+        """Salt → its queue, where anything of it waits that never ran."""
+        oldest: dict[str, float] = {}
+        for seq in self._never_ran():
+            oldest[seq.cache_salt] = min(oldest.get(seq.cache_salt, math.inf), self._tallies[seq].arrived)
+        running = Counter(seq.cache_salt for seq in self._scheduler.running)
+        return {salt: SaltQueue(self._clock() - arrived, running[salt]) for salt, arrived in oldest.items()}
+
+    def refuse_overdue(self) -> dict[str, Failure]:
+        """Give up what never ran for `max_queue_seconds`: request → what to tell it."""
+        limit = self._config.max_queue_seconds
+        latest = self._clock() - limit
+        late = {seq.request_id: seq.cache_salt for seq in self._never_ran() if self._tallies[seq].arrived <= latest}
+        queues = self.queues() if late else {}
+        for request_id in late:
+            self.abort(request_id)
+        return {request_id: overdue(queues[salt], limit) for request_id, salt in late.items()}
+
+    def _never_ran(self) -> list[Sequence]:
+        waiting = self._scheduler.waiting
+        return [seq for seq in waiting if seq.leader is None and self._tallies[seq].scheduled is None]
 
     def load(self) -> WorkerLoad:
         cache = self._scheduler.cache
@@ -102,6 +132,7 @@ class Engine:
             preemptions=self._scheduler.preemptions,
             config_version=self._speculation.version,
             drafter_faults=dict(self._drafter.faults),
+            resting_drafters=self._drafter.resting,
         )
 
     def check(self) -> None:

@@ -5,17 +5,20 @@ prefix hits, verification and recomputing after a preemption are that one case. 
 given out in this order:
 
     1. one committed row for each sequence that only lacks its last token     (nobody waits for a draft or a prompt)
-    2. prompts, oldest first, then new sequences while there is room
+    2. prompts, running and new, in fair shares by `cache_salt` (`fairness`); within a salt the oldest first
     3. drafts, from empty blocks only: they never evict, preempt or delay a committed row
 
-When a committed row finds no block, the youngest sequence is preempted: its blocks go, its tokens and draft stay.
+When a committed row finds no block, the youngest sequence is preempted: its blocks go, its tokens and draft stay. The
+same happens to the youngest of a salt that holds more places than its part when another salt's sequence has none.
 Knows no model and no text.
 """
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator
 
 from inference.config import EngineConfig
+from inference.engine.fairness import fair_shares, gives_way
 from inference.engine.kv_cache import KVCache
 from inference.sequence import NO_DRAFT, Batch, Chunk, Sequence, Status
 
@@ -30,6 +33,9 @@ class Scheduler:
         self.running: list[Sequence] = []
         """Oldest first."""
         self.preemptions = 0
+        self._passes = 0
+        self._served: dict[str, int] = {}
+        """Salt → the last pass that gave it prompt rows; only salts with sequences here."""
 
     def add(self, seq: Sequence) -> None:
         insort(self.waiting, seq, key=lambda s: s.priority)
@@ -44,7 +50,6 @@ class Scheduler:
         rows: dict[Sequence, int] = {}
         self._decode_rows(rows)
         self._prompt_rows(rows)
-        self._admit(rows)
         return Batch([self._chunk(seq, count) for seq, count in self._with_drafts(rows)])
 
     def commit(self, chunk: Chunk) -> None:
@@ -76,25 +81,68 @@ class Scheduler:
                 rows[seq] = 1
 
     def _prompt_rows(self, rows: dict[Sequence, int]) -> None:
-        """Their blocks were found when they joined."""
-        for seq in self.running:
-            if _pending(seq) > 1 and (left := self._left(rows)):
-                rows[seq] = min(_pending(seq), left)
+        """In rounds, since a salt may leave rows of its share: blocks or places are missing, or a prefix was known."""
+        self._passes += 1
+        given = -1
+        while given != sum(rows.values()):
+            given = sum(rows.values())
+            for salt, share in fair_shares(self._wanted(rows), self._left(rows)).items():
+                self._spend(salt, share, rows)
+        for salt in {seq.cache_salt for seq in rows}:
+            self._served[salt] = self._passes
 
-    def _admit(self, rows: dict[Sequence, int]) -> None:
-        """New sequences join while rows, places and blocks for all their committed tokens are there."""
-        for seq in [s for s in self.waiting if not _waits_for_leader(s)]:
-            left = self._left(rows)
-            if not left or len(self.running) >= self._config.max_sequences:
-                break
-            self.cache.attach(seq)
-            if not self.cache.grow(seq, seq.num_tokens):
-                self.cache.free(seq)
-                break
-            self.waiting.remove(seq)
-            self.running.append(seq)
-            seq.status = Status.RUNNING
-            rows[seq] = min(_pending(seq), left)
+    def _wanted(self, rows: dict[Sequence, int]) -> dict[str, int]:
+        """Salt → rows that its prompts could use in this pass, the salt that waited longest for some first."""
+        wanted: Counter[str] = Counter()
+        for seq in self.running:
+            wanted[seq.cache_salt] += _pending(seq) - rows.get(seq, 0) if _pending(seq) > 1 else 0
+        for seq in self._ready():
+            wanted[seq.cache_salt] += seq.num_tokens
+        self._served = {salt: self._served.get(salt, 0) for salt in wanted}
+        return {salt: wanted[salt] for salt in sorted(wanted, key=lambda salt: self._served[salt])}
+
+    def _spend(self, salt: str, share: int, rows: dict[Sequence, int]) -> None:
+        """Give a salt's share to its running prompts, then to its next sequences."""
+        for seq in [s for s in self.running if s.cache_salt == salt and _pending(s) > 1]:
+            more = min(_pending(seq) - rows.get(seq, 0), share)
+            if more:
+                rows[seq] = rows.get(seq, 0) + more
+                share -= more
+        for seq in [s for s in self._ready() if s.cache_salt == salt]:
+            if not share or not self._admit(seq, rows):
+                return
+            rows[seq] = min(_pending(seq), share)
+            share -= rows[seq]
+
+    def _ready(self) -> list[Sequence]:
+        return [seq for seq in self.waiting if not _waits_for_leader(seq)]
+
+    def _admit(self, seq: Sequence, rows: dict[Sequence, int]) -> bool:
+        """Join the running if there is a place, and blocks for what is committed; another salt may have to give way."""
+        while len(self.running) >= self._config.max_sequences or not self._take_blocks(seq):
+            if not self._make_way(seq.cache_salt, rows):
+                return False
+        self.waiting.remove(seq)
+        self.running.append(seq)
+        seq.status = Status.RUNNING
+        return True
+
+    def _take_blocks(self, seq: Sequence) -> bool:
+        self.cache.attach(seq)
+        if self.cache.grow(seq, seq.num_tokens):
+            return True
+        self.cache.free(seq)
+        return False
+
+    def _make_way(self, salt: str, rows: dict[Sequence, int]) -> bool:
+        """Preempt the youngest sequence of the salt that should give way; False if none should."""
+        loser = gives_way(Counter(s.cache_salt for s in self.running), salt)
+        if loser is None:
+            return False
+        youngest = next(s for s in reversed(self.running) if s.cache_salt == loser)
+        rows.pop(youngest, None)
+        self._preempt(youngest)
+        return True
 
     def _with_drafts(self, rows: dict[Sequence, int]) -> Iterator[tuple[Sequence, int]]:
         """Add drafted rows. Where rows are left over, every sequence in this pass reaches its last committed token."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from inference.config import SpeculationConfig
 from inference.engine.engine import Engine, StepOutput
+from inference.engine.queue_limit import refusal
 from inference.protocol import Failure, TokenEvent, WorkerLoad
 from inference.sequence import Sequence
 
@@ -31,7 +32,7 @@ class Worker:
         self._open_choices: dict[str, int] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
-        self._load = engine.load()
+        self._load, self._queues = engine.load(), engine.queues()
         self.failure: str | None = None
 
     def start(self) -> None:
@@ -51,6 +52,10 @@ class Worker:
         """As of the last step."""
         return self._load
 
+    def refusal(self, cache_salt: str) -> Failure | None:
+        """Why a new request under this salt should not queue; as of the last step."""
+        return refusal(self._queues.get(cache_salt), self._engine.max_queue_seconds)
+
     def close(self) -> None:
         """Stop after the step in progress; requests still open are not answered."""
         self._inbox.put(self._close)
@@ -62,7 +67,8 @@ class Worker:
                 self._take_commands()
                 if self._engine.has_work and not self._closing:
                     self._hand_out(self._engine.step())
-                self._load = self._engine.load()
+                    self._refuse_overdue()
+                self._look()
         except Exception as error:  # noqa: BLE001 - whatever broke, open requests must hear of it
             self._fail(error)
 
@@ -71,7 +77,7 @@ class Worker:
         try:
             while True:
                 self._inbox.get(block=not self._engine.has_work and not self._closing)()
-                self._load = self._engine.load()
+                self._look()
         except queue.Empty:
             return
 
@@ -84,6 +90,14 @@ class Worker:
         self._open_choices[request_id] = len(sequences)
         for seq in sequences:
             self._engine.add(seq)
+
+    def _look(self) -> None:
+        self._load, self._queues = self._engine.load(), self._engine.queues()
+
+    def _refuse_overdue(self) -> None:
+        for request_id, failure in self._engine.refuse_overdue().items():
+            del self._open_choices[request_id]
+            self._deliver.pop(request_id)(failure)
 
     def _abort(self, request_id: str) -> None:
         if not self.failure:

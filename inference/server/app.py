@@ -74,6 +74,9 @@ class WorkerRoutes:
         except BaseException:
             del opened[asked.request_id]
             raise
+        if failure := engine.worker.refusal(asked.cache_salt):
+            del opened[asked.request_id]
+            return failure_response(failure)
         submit = partial(engine.worker.submit, admission.sequences, outbox.deliver)
         return EventResponse(admission.accepted, outbox, submit)
 

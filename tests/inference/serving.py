@@ -51,6 +51,7 @@ class ScriptedWorker:
         self.aborted: list[str] = []
         self.configs: list[SpeculationConfig] = []
         self.failure: str | None = None
+        self.refused: Failure | None = None
 
     def submit(self, sequences: list[Sequence], deliver: Callable[[TokenEvent | Failure], None]) -> None:
         self.submitted.append(sequences)
@@ -69,6 +70,9 @@ class ScriptedWorker:
 
     def set_speculation(self, config: SpeculationConfig) -> None:
         self.configs.append(config)
+
+    def refusal(self, cache_salt: str) -> Failure | None:
+        return self.refused
 
     def load(self) -> WorkerLoad:
         return WorkerLoad(
