@@ -12,6 +12,7 @@ from inference.config import EngineConfig, SpeculationConfig
 from inference.engine.engine import Engine
 from inference.engine.fairness import fair_shares, gives_way
 from inference.engine.queue_limit import SaltQueue, refusal
+from inference.engine.scheduler import Scheduler
 from inference.protocol import SamplingParams
 from inference.sequence import Batch, Sequence
 from tests.fakes import FakeModel, make_sequence, plain_decode
@@ -172,3 +173,14 @@ def test_a_new_request_behind_an_old_queue_is_refused_at_once() -> None:
     full = refusal(SaltQueue(oldest_wait=30, running=0), 60)
     assert full is not None
     assert full.status == 503
+
+
+def test_rows_too_few_for_all_go_round() -> None:
+    scheduler = Scheduler(CONFIG.model_copy(update={"max_batch_tokens": 2}))
+    seqs = [make_sequence([i] * 9, f"r{i}", cache_salt=f"salt {i}") for i in range(5)]
+    for seq in seqs:
+        scheduler.add(seq)
+    for _ in range(10):
+        for chunk in scheduler.schedule().chunks:
+            scheduler.commit(chunk)
+    assert [seq.num_computed for seq in seqs] == [4, 4, 4, 4, 4]
