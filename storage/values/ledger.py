@@ -1,8 +1,4 @@
-"""The plain values storage takes and gives: frozen, checked when made, all times aware and in UTC.
-
-A value that a database could not keep (NUL, lone surrogate, oversized text) is refused here, before any
-transaction, so that it can never cost a neighbour its row.
-"""
+"""Values of the ledger: what a request used, and its entries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,52 +6,10 @@ from datetime import datetime
 from typing import Literal
 
 from storage.texts import check_label, check_text
+from storage.values.tenancy import RejectedPolicy
 
-KeyKind = Literal["inference", "tenant_admin", "operator"]
-RejectedPolicy = Literal["free", "billed", "capped"]
 Outcome = Literal["completed", "disconnected", "error", "engine_lost", "interrupted"]
 """How a request ended: `engine_lost` the engine died, `interrupted` the gateway did (found by the reconciler)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """Who is billed. `rejected_prediction`: whether rejected prediction tokens join `completion_tokens`."""
-
-    id: str
-    name: str
-    rejected_prediction: RejectedPolicy
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """A key as the database knows it: no secret."""
-
-    public_id: str
-    tenant_id: str
-    kind: KeyKind
-    name: str
-    created_at: datetime
-    revoked_at: datetime | None = None
-    expires_at: datetime | None = None
-    last_used_at: datetime | None = None
-    """To the minute."""
-
-    def is_active(self, now: datetime) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-
-@dataclass(frozen=True, slots=True)
-class NewKey:
-    """A key at its birth, the only moment its secret is known."""
-
-    public_id: str
-    secret: str = field(repr=False)
-
-    @property
-    def key(self) -> str:
-        """The whole key, as a client sends it."""
-        return f"sk-sg-{self.public_id}-{self.secret}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +76,8 @@ class OpenEntry:
     choices: int = 1
     workload: str | None = None
     user_hash: str | None = None
+    project_id: str | None = None
+    """None: the tenant's default project."""
     at: datetime | None = None
     """None: now."""
 
@@ -129,6 +85,8 @@ class OpenEntry:
         limits = {"request_id": 128, "tenant_id": 64, "key_id": 64, "model": 256, "route": 128, "owner": 128}
         for name, limit in limits.items():
             check_text(name, getattr(self, name), limit)
+        if self.project_id is not None:
+            check_text("project_id", self.project_id, 80)
         if self.workload is not None:
             check_label("workload", self.workload)
         if self.user_hash is not None:

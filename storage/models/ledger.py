@@ -1,10 +1,5 @@
-"""The tables. The migrations make them; a test compares the two.
+"""The ledger's entries, append-only: a request has one `open`, some `checkpoint`s, one `settle`, later `adjust`s."""
 
-Times are integers of microseconds since 1970 UTC: one order, one index and one arithmetic on both databases.
-`ledger_entries` is append-only: a request has one `open`, some `checkpoint`s, one `settle`, and later `adjust`s.
-"""
-
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -14,75 +9,16 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
-    Dialect,
-    ForeignKey,
     FromClause,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
-    TypeDecorator,
     literal_column,
     text,
 )
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class UtcMicros(TypeDecorator[datetime]):
-    """An aware datetime, kept as microseconds since 1970 UTC."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        return None if value is None else EPOCH + timedelta(microseconds=value)
-
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-meta = Table(
-    "meta",
-    metadata,
-    Column("key", String(64), primary_key=True),
-    Column("value", String, nullable=False),
-)
-
-tenants = Table(
-    "tenants",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("name", String(256), nullable=False),
-    Column("rejected_prediction", String(8), nullable=False, server_default="free"),
-    Column("created_at", UtcMicros, nullable=False),
-    CheckConstraint("rejected_prediction IN ('free', 'billed', 'capped')", name="rejected_prediction"),
-)
-
-api_keys = Table(
-    "api_keys",
-    metadata,
-    Column("public_id", String(12), primary_key=True),
-    Column("tenant_id", String(64), ForeignKey("tenants.id"), nullable=False, index=True),
-    Column("kind", String(16), nullable=False),
-    Column("name", String(256), nullable=False),
-    Column("secret_sha256", String(64), nullable=False),
-    Column("created_at", UtcMicros, nullable=False),
-    Column("revoked_at", UtcMicros),
-    Column("expires_at", UtcMicros),
-    Column("last_used_at", UtcMicros),
-    CheckConstraint("kind IN ('inference', 'operator')", name="kind"),
-)
+from storage.models.base import UtcMicros, metadata
 
 
 def _count(name: str) -> Column[int]:
@@ -97,6 +33,8 @@ ledger_entries = Table(
     Column("kind", String(16), nullable=False),
     Column("seq", Integer, nullable=False),
     Column("tenant_id", String(64), nullable=False),
+    # Null in entries of releases without projects: the tenant's default project.
+    Column("project_id", String(80)),
     Column("key_id", String(64), nullable=False),
     Column("model", String(256), nullable=False),
     Column("route", String(128), nullable=False),

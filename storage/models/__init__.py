@@ -1,0 +1,32 @@
+"""The tables. The migrations make them; a test compares the two.
+
+base          the registry, and how times are kept
+installation  facts about the installation
+tenancy       tenants → projects → service accounts and keys
+ledger        what requests used
+idempotency   requests that a client named itself
+audit         who changed what
+"""
+
+from storage.models.audit import audit_ends, audit_events
+from storage.models.base import EPOCH, UtcMicros, metadata
+from storage.models.idempotency import idempotency_keys
+from storage.models.installation import meta
+from storage.models.ledger import ledger_entries, of_kind
+from storage.models.tenancy import api_keys, projects, service_accounts, tenants
+
+__all__ = [
+    "EPOCH",
+    "UtcMicros",
+    "api_keys",
+    "audit_ends",
+    "audit_events",
+    "idempotency_keys",
+    "ledger_entries",
+    "meta",
+    "metadata",
+    "of_kind",
+    "projects",
+    "service_accounts",
+    "tenants",
+]

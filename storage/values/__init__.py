@@ -1,0 +1,37 @@
+"""The plain values storage takes and gives: frozen, checked when made, all times aware and in UTC.
+
+A value that a database could not keep (NUL, lone surrogate, oversized text) is refused here, before any
+transaction, so that it can never cost a neighbour its row.
+"""
+
+from storage.values.ledger import Figures, OpenEntry, Outcome, Problem, ProposerFigures, Settlement, billed_completion
+from storage.values.tenancy import (
+    ApiKey,
+    KeyKind,
+    NewKey,
+    Project,
+    RejectedPolicy,
+    Role,
+    ServiceAccount,
+    Tenant,
+    default_project,
+)
+
+__all__ = [
+    "ApiKey",
+    "Figures",
+    "KeyKind",
+    "NewKey",
+    "OpenEntry",
+    "Outcome",
+    "Problem",
+    "Project",
+    "ProposerFigures",
+    "RejectedPolicy",
+    "Role",
+    "ServiceAccount",
+    "Settlement",
+    "Tenant",
+    "billed_completion",
+    "default_project",
+]
