@@ -75,6 +75,11 @@ class Engine:
         return self._config.max_queue_seconds
 
     @property
+    def speculation(self) -> SpeculationConfig:
+        """The drafter configuration at work."""
+        return self._speculation
+
+    @property
     def has_work(self) -> bool:
         return bool(self._tallies)
 

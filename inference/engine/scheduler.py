@@ -33,9 +33,9 @@ class Scheduler:
         self.running: list[Sequence] = []
         """Oldest first."""
         self.preemptions = 0
-        self._passes = 0
+        self._turns = 0
         self._served: dict[str, int] = {}
-        """Salt → the last pass that gave it prompt rows; only salts with sequences here."""
+        """Salt → the turn in which it last got rows; only salts with sequences here."""
 
     def add(self, seq: Sequence) -> None:
         insort(self.waiting, seq, key=lambda s: s.priority)
@@ -82,14 +82,14 @@ class Scheduler:
 
     def _prompt_rows(self, rows: dict[Sequence, int]) -> None:
         """In rounds, since a salt may leave rows of its share: blocks or places are missing, or a prefix was known."""
-        self._passes += 1
         given = -1
         while given != sum(rows.values()):
             given = sum(rows.values())
             for salt, share in fair_shares(self._wanted(rows), self._left(rows)).items():
                 self._spend(salt, share, rows)
-        for salt in {seq.cache_salt for seq in rows}:
-            self._served[salt] = self._passes
+        for salt in dict.fromkeys(seq.cache_salt for seq in rows):
+            self._turns += 1
+            self._served[salt] = self._turns
 
     def _wanted(self, rows: dict[Sequence, int]) -> dict[str, int]:
         """Salt → rows that its prompts could use in this pass, the salt that waited longest for some first."""

@@ -9,11 +9,12 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from inference.config import SpeculationConfig
 from inference.engine.engine import Engine, StepOutput
 from inference.engine.queue_limit import refusal
-from inference.protocol import Failure, TokenEvent, WorkerLoad
+from inference.protocol import EngineError, Failure, TokenEvent, WorkerLoad
 from inference.sequence import Sequence
 
 Deliver = Callable[[TokenEvent | Failure], None]
@@ -45,8 +46,11 @@ class Worker:
     def abort(self, request_id: str) -> None:
         self._inbox.put(lambda: self._abort(request_id))
 
-    def set_speculation(self, config: SpeculationConfig) -> None:
-        self._inbox.put(lambda: self._engine.set_speculation(config))
+    def set_speculation(self, config: SpeculationConfig) -> Future[None]:
+        """Done once it is at work. Fails, and leaves the old one at work, where it is older or cannot be built."""
+        applied: Future[None] = Future()
+        self._inbox.put(lambda: self._set_speculation(config, applied))
+        return applied
 
     def load(self) -> WorkerLoad:
         """As of the last step."""
@@ -98,6 +102,18 @@ class Worker:
         for request_id, failure in self._engine.refuse_overdue().items():
             del self._open_choices[request_id]
             self._deliver.pop(request_id)(failure)
+
+    def _set_speculation(self, config: SpeculationConfig, applied: Future[None]) -> None:
+        current = self._engine.speculation
+        try:
+            if config.version < current.version:
+                told = f"Version {config.version} is older than version {current.version}, which is at work."
+                raise EngineError(409, "stale_configuration", told)
+            if config != current:
+                self._engine.set_speculation(config)
+            applied.set_result(None)
+        except Exception as error:  # noqa: BLE001 - the caller hears of it; the old drafter goes on
+            applied.set_exception(error)
 
     def _abort(self, request_id: str) -> None:
         if not self.failure:
