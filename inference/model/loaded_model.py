@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,6 +24,16 @@ class LoadedModel:
     eos_token_ids: frozenset[int]
     dtype: torch.dtype
     device: torch.device
+
+    @property
+    def family(self) -> str:
+        """The architecture, as the configuration names it."""
+        config: Any = self.module.config
+        return str(config.model_type)
+
+    @property
+    def weights_bytes(self) -> int:
+        return sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
 
     @property
     def num_layers(self) -> int:

@@ -52,7 +52,7 @@ def load_model(
         revision=_revision(folder),
         vocab_size=text.vocab_size,
         max_model_len=min(max_model_len or limit, limit),
-        layers=_learn_layers(module, place),
+        layers=learn_layers(module, place),
         eos_token_ids=_eos_token_ids(module),
         dtype=number,
         device=place,
@@ -108,13 +108,14 @@ class ShapeRecorder:
 
 
 @torch.inference_mode()
-def _learn_layers(module: nn.Module, device: torch.device) -> tuple[LayerShape, ...]:
+def learn_layers(module: nn.Module, device: torch.device) -> tuple[LayerShape, ...]:
+    """What each layer keeps of a token, seen on one row."""
     recorder = ShapeRecorder()
     row = torch.zeros(1, 1, dtype=torch.int64, device=device)
     module(input_ids=row, position_ids=row, use_cache=False, pages=recorder)
     if sorted(recorder.shapes) != list(range(len(recorder.shapes))) or not recorder.shapes:
         raise ModelRefused(
-            f"{type(module).__name__} cannot be served: only its layers {sorted(recorder.shapes)} attend."
+            f"{type(module).__name__} cannot be served: of its layers only {sorted(recorder.shapes)} attend."
         )
     return tuple(recorder.shapes[layer] for layer in range(len(recorder.shapes)))
 

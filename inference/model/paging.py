@@ -71,13 +71,15 @@ def pack(spans: Items[Span], block_size: int, device: torch.device) -> Packed:
     table: list[tuple[int, int, int, int]] = []
     sampled: list[int] = []
     for span in spans:
-        all_slots = _slots(span, block_size)
-        is_run = _is_consecutive(span.blocks[: -(-span.end // block_size)])
-        table.append((len(span.tokens), span.start, all_slots[0] if is_run else -1, len(gathered)))
-        gathered += [] if is_run else all_slots
+        num_blocks = -(-span.end // block_size)
+        assert len(span.blocks) >= num_blocks, "a span runs past its blocks"
+        is_run = _is_consecutive(span.blocks[:num_blocks])
+        first = span.blocks[0] * block_size if is_run else -1
+        table.append((len(span.tokens), span.start, first, len(gathered)))
+        gathered += [] if is_run else _slots(span, 0, block_size)
         ids += span.tokens
         positions += range(span.start, span.end)
-        slots += all_slots[span.start :]
+        slots += _slots(span, span.start, block_size)
         sampled += range(len(ids) - span.num_sampled, len(ids))
     return Packed(
         ids_T=_to_device(ids, device),
@@ -89,11 +91,9 @@ def pack(spans: Items[Span], block_size: int, device: torch.device) -> Packed:
     )
 
 
-def _slots(span: Span, block_size: int) -> list[int]:
-    """The slots of positions 0 … end - 1."""
-    assert len(span.blocks) * block_size >= span.end, "a span runs past its blocks"
-    slots = [block * block_size + row for block in span.blocks for row in range(block_size)]
-    return slots[: span.end]
+def _slots(span: Span, start: int, block_size: int) -> list[int]:
+    """The slots of positions start … end - 1."""
+    return [span.blocks[p // block_size] * block_size + p % block_size for p in range(start, span.end)]
 
 
 def _is_consecutive(blocks: Items[int]) -> bool:

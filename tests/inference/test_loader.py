@@ -12,7 +12,7 @@ import transformers
 
 from inference.model import attention
 from inference.model.errors import ModelRefused
-from inference.model.loader import LoadedModel, load_model
+from inference.model.loader import LoadedModel, learn_layers, load_model
 from inference.model.parity import probe
 from tests.inference.conftest import COMMON, FAMILIES, MakeTiny
 
@@ -177,11 +177,20 @@ def test_the_probe_leaves_the_window_as_it_was(tiny_model: MakeTiny) -> None:
     assert module.config._attn_implementation == attention.NAME
 
 
-def test_weights_that_give_no_number_are_refused(tiny_llama: TinyLlama) -> None:
-    model = load_model(tiny_llama())
-    model.module.get_parameter("model.norm.weight").fill_(float("nan"))
+def test_every_load_is_probed(tiny_llama: TinyLlama, tmp_path: Path) -> None:
+    """Weights that give no number, say."""
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama())
+    model.model.norm.weight.data.fill_(float("nan"))
+    model.save_pretrained(tmp_path)
     with pytest.raises(ModelRefused, match="differ from its own attention's by nan"):
-        probe(model)
+        load_model(tmp_path)
+
+
+def test_a_model_some_of_whose_layers_do_not_attend_is_refused(tiny_llama: TinyLlama) -> None:
+    module: Any = load_model(tiny_llama()).module
+    module.model.layers[0].self_attn.layer_idx = 5
+    with pytest.raises(ModelRefused, match=r"LlamaForCausalLM cannot be served: of its layers only \[1, 5\] attend"):
+        learn_layers(module, torch.device("cpu"))
 
 
 def edit(path: Path, **members: Any) -> None:
