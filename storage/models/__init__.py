@@ -4,6 +4,7 @@ base          the registry, and how times are kept
 installation  facts about the installation
 tenancy       tenants → projects → service accounts and keys
 ledger        what requests used
+limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
 audit         who changed what
 """
@@ -13,6 +14,15 @@ from storage.models.base import EPOCH, UtcMicros, metadata
 from storage.models.idempotency import idempotency_keys
 from storage.models.installation import meta
 from storage.models.ledger import ledger_entries, of_kind
+from storage.models.limits import (
+    budget_holds,
+    budget_spent,
+    gateways,
+    limit_leases,
+    limit_windows,
+    limits,
+    prices,
+)
 from storage.models.tenancy import api_keys, projects, service_accounts, tenants
 
 __all__ = [
@@ -21,11 +31,18 @@ __all__ = [
     "api_keys",
     "audit_ends",
     "audit_events",
+    "budget_holds",
+    "budget_spent",
+    "gateways",
     "idempotency_keys",
     "ledger_entries",
+    "limit_leases",
+    "limit_windows",
+    "limits",
     "meta",
     "metadata",
     "of_kind",
+    "prices",
     "projects",
     "service_accounts",
     "tenants",
