@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--num-blocks", type=int, help="the same in blocks of 16 tokens; wins over --cache-gib")
     parser.add_argument("--max-sequences", type=int, default=32, help="at most so many at a time")
     parser.add_argument("--allow-forced-output", action="store_true", help="benchmarks only")
+    parser.add_argument("--revision", help="refuse a folder whose revision begins otherwise")
     parser.add_argument("--speculation", type=json.loads, default={}, help="SpeculationConfig as JSON")
     parser.add_argument("--child", action="store_true", help="leave Ctrl-C to the parent, which drains first")
     return parser

@@ -25,6 +25,7 @@ from inference.protocol import (
     WorkerReady,
     wire_event,
 )
+from inference.speculation_config import SpeculationConfig
 
 Said = TypeVar("Said", WorkerReady, WorkerLoad)
 CONNECT_SECONDS = 2.0
@@ -95,6 +96,15 @@ class HttpInferenceClient:
         if response.status_code != 200:
             raise _refusal(response)
         return _said(WorkerLoad, response)
+
+    async def set_speculation(self, config: SpeculationConfig) -> None:
+        """Returns when it is at work. Raises EngineError: 409 where the worker keeps the one it has."""
+        try:
+            response = await self._http.put("/speculation", content=config.model_dump_json())
+        except httpx.TransportError as error:
+            raise _lost(error, accepted=False) from error
+        if response.status_code != 200:
+            raise _refusal(response)
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -167,7 +177,8 @@ def _refusal(response: httpx.Response) -> EngineError:
 def _not_ready(response: httpx.Response) -> EngineError:
     told: Any = response.json() if response.headers.get("content-type") == "application/json" else {}
     if "failure" in told:
-        return EngineError(500, "engine_failed", f"The engine failed: {told['failure']}")
+        code = "model_refused" if told.get("refused") else "engine_failed"
+        return EngineError(500, code, f"The engine failed: {told['failure']}")
     if "waiting_for" in told:
         return EngineError(503, "engine_starting", f"The engine waits for {told['waiting_for']}.")
     return _refusal(response)

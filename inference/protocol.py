@@ -207,6 +207,14 @@ class WorkerReady(Value):
     vocab_size: int
     fingerprint: str
     """Names the weights, their type and the device."""
+    family: str = ""
+    """The model's architecture, as its configuration names it."""
+    revision: str = ""
+    """Of configuration and weights."""
+    weights_bytes: int = 0
+    cache_bytes: int = 0
+    drafters: tuple[str, ...] = ("lookup",)
+    """Kinds of drafter that this worker can run."""
 
 
 class WorkerLoad(Value):
@@ -220,6 +228,8 @@ class WorkerLoad(Value):
     preemptions: int = 0
     config_version: int
     drafter_faults: dict[str, int] = {}
+    resting_drafters: tuple[str, ...] = ()
+    """Drafters that hold back for a while, since too little of theirs was accepted."""
 
 
 class EngineError(Exception):

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -28,6 +28,8 @@ from inference.server.service import Service
 MAX_BODY_BYTES = 64 * 2**20
 """Far over what the gateway lets through; a bound all the same."""
 INTAKE_THREADS = 2
+CHANGE_SECONDS = 5.0
+"""A change of the drafters waits for the step in progress."""
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -94,7 +96,8 @@ class WorkerRoutes:
 
     async def readyz(self, request: Request) -> Response:
         if self._service.failure:
-            return JSONResponse({"failure": self._service.failure}, status_code=503)
+            refused = {"refused": True} if self._service.is_refused else {}
+            return JSONResponse({"failure": self._service.failure} | refused, status_code=503)
         try:
             engine = self._service.serving()
         except EngineError:
@@ -116,8 +119,21 @@ class WorkerRoutes:
             config = SpeculationConfig.model_validate_json(await _body(request))
         except ValidationError as error:
             raise malformed("speculation", error) from None
-        engine.worker.set_speculation(config)
+        await self._applied(engine.worker.set_speculation(config))
         return Response(config.model_dump_json(), media_type="application/json")
+
+    async def _applied(self, change: Future[None]) -> None:
+        try:
+            async with asyncio.timeout(CHANGE_SECONDS):
+                await asyncio.wrap_future(change)
+        except TimeoutError:
+            raise EngineError(503, "engine_busy", "The change waits for the step in progress; ask again.") from None
+        except EngineError:
+            raise
+        except Exception as error:
+            raise EngineError(
+                409, "configuration_refused", f"The drafters cannot be built ({type(error).__name__}: {error})."
+            ) from error
 
     async def _on_thread(self, call: Callable[..., Result], *args: object) -> Result:
         """Off the event loop. What the request said must not reach a log, so only the place of a fault is logged."""

@@ -36,6 +36,7 @@ def build_engine(options: WorkerOptions, progress: Progress) -> ServedEngine:
     progress(f"the model {options.model_name}")
     device = options.device if options.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(options.model_folder, device, options.dtype, options.max_model_len)
+    _require_revision(model.revision, options.revision)
     progress("the cache")
     config = engine_config(options, model)
     engine = Engine(Runner(model, config), config, model.eos_token_ids | tokenizer.eos_token_ids)
@@ -73,4 +74,13 @@ def _ready(options: WorkerOptions, config: EngineConfig, model: LoadedModel) -> 
         max_model_len=config.max_model_len,
         vocab_size=model.vocab_size,
         fingerprint=f"fp_{model.revision[:12]}_{number}_{model.device.type}_p{PROTOCOL_VERSION}",
+        family=model.family,
+        revision=model.revision,
+        weights_bytes=model.weights_bytes,
+        cache_bytes=config.num_blocks * config.block_size * model.bytes_per_token,
     )
+
+
+def _require_revision(found: str, wanted: str | None) -> None:
+    if wanted is not None and not found.startswith(wanted):
+        raise ValueError(f"the folder holds revision {found}, and the deployment asks for {wanted}")

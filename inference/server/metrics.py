@@ -18,6 +18,8 @@ def exposition(load: WorkerLoad, open_requests: int) -> str:
     lines.append("# TYPE specgate_engine_drafter_faults_total counter")
     for proposer, faults in sorted(load.drafter_faults.items()):
         lines.append(f'specgate_engine_drafter_faults_total{{proposer="{proposer}"}} {faults}')
+    lines.append("# TYPE specgate_engine_drafter_resting gauge")
+    lines += [f'specgate_engine_drafter_resting{{proposer="{name}"}} 1' for name in load.resting_drafters]
     return "\n".join(lines) + "\n"
 
 

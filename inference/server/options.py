@@ -24,4 +24,6 @@ class WorkerOptions(Value):
     """None: as many as `cache_gib` holds, else enough for a few long requests."""
     max_sequences: int = Field(default=32, ge=1)
     allow_forced_output: bool = False
-    speculation: SpeculationConfig = SpeculationConfig()
+    revision: str | None = None
+    """None: any. Else how the revision that is found must begin."""
+    speculation: SpeculationConfig = SpeculationConfig(version=0)

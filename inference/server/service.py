@@ -3,10 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.config import SpeculationConfig
+from inference.model.errors import ModelRefused
 from inference.protocol import EngineError, Failure, TokenEvent, WorkerLoad, WorkerReady
 from inference.sequence import Sequence
 from inference.server.intake import Intake
@@ -28,7 +30,7 @@ class EngineWorker(Protocol):
 
     def abort(self, request_id: str) -> None: ...
 
-    def set_speculation(self, config: SpeculationConfig) -> None: ...
+    def set_speculation(self, config: SpeculationConfig) -> Future[None]: ...
 
     def refusal(self, cache_salt: str) -> Failure | None: ...
 
@@ -53,6 +55,8 @@ class Service:
     waiting_for: str | None = "the process to start loading the model"
     engine: ServedEngine | None = None
     load_failure: str | None = None
+    is_refused: bool = False
+    """The failure is the model's or the settings': loading it again would end the same way."""
     draining: bool = False
     open_requests: dict[str, Outbox] = field(default_factory=dict)
 
@@ -80,6 +84,7 @@ class Service:
             self.engine = build(self._wait_for)
             self.waiting_for = None
         except Exception as error:  # noqa: BLE001 - whatever went wrong, /readyz must name it
+            self.is_refused = isinstance(error, (ModelRefused, ValueError))
             _log.error("the model could not be loaded", exc_info=error)
             self.load_failure = f"the model could not be loaded: {error}"
 

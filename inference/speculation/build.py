@@ -15,6 +15,6 @@ def build_drafter(config: SpeculationConfig, cost: PassCost, vocab_size: int) ->
 
 def build_proposers(config: SpeculationConfig) -> list[Proposer]:
     """The proposers that the configuration enables, the likelier first."""
-    prediction: list[Proposer] = [PredictionProposer()] if config.prediction.enabled else []
+    prediction: list[Proposer] = [PredictionProposer(config.prediction.max_tokens)] if config.prediction.enabled else []
     lookup: list[Proposer] = [LookupProposer(config.lookup)] if config.lookup.enabled else []
     return prediction + lookup if config.enabled else []

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from inference.config import SpeculationConfig
+from inference.speculation.auto_disable import Resting, limit_of
 from inference.speculation.cascade import Cascade
 from inference.speculation.draft_length import DraftLength, Load
 from inference.speculation.guard import Guard
@@ -22,7 +23,8 @@ class Drafter:
         self, config: SpeculationConfig, cost: PassCost, vocab_size: int, proposers: Items[Proposer] = ()
     ) -> None:
         self.config = config
-        self._guards = [Guard(proposer, vocab_size) for proposer in proposers]
+        self._resting = {one.name: Resting(one, limit_of(one.name, config.auto_disable)) for one in proposers}
+        self._guards = [Guard(resting, vocab_size) for resting in self._resting.values()]
         self._length = DraftLength(config.adaptive, cost)
         self._cascade = Cascade(self._guards, self._length)
 
@@ -31,15 +33,20 @@ class Drafter:
         """Proposer → steps whose drafts it lost by its own fault."""
         return {guard.name: guard.faults for guard in self._guards}
 
+    @property
+    def resting(self) -> tuple[str, ...]:
+        """Proposers that hold back now, since too little of theirs was accepted."""
+        return tuple(name for name, one in self._resting.items() if one.rests)
+
     def draft(self, items: list[DraftItem], committed_rows: int) -> list[Proposal]:
         """One draft an item, already cut to what pays and to `item.max_tokens`.
 
         `committed_rows`: the rows that the coming pass computes anyway, each of them worth a token.
         """
-        if not self._guards:
+        rows = max(1, committed_rows)
+        if not self._guards or self._is_crowded(rows):
             return [NO_DRAFT] * len(items)
         items = [self._within(item) for item in items]
-        rows = max(1, committed_rows)
         proposals = self._cascade.propose(DraftBatch(items, rows))
         load = Load(rows, rows)
         return [self._length.take(item, proposal, load) for item, proposal in zip(items, proposals, strict=True)]
@@ -48,6 +55,11 @@ class Drafter:
         """The target kept the first `accepted` tokens of `draft`, which it was shown for the sequence of `memory`."""
         if draft:
             self._length.observe(memory, draft, accepted)
+            self._resting[draft.proposer].observe(len(draft), accepted)
+
+    def _is_crowded(self, running: int) -> bool:
+        most = self.config.auto_disable.max_running
+        return most is not None and running > most
 
     def _within(self, item: DraftItem) -> DraftItem:
         most = max(0, min(item.max_tokens, self.config.adaptive.maximum))

@@ -57,4 +57,5 @@ class LookupProposer:
         start = index.match(item.tokens)
         if start is None or item.max_tokens < 1:
             return NO_DRAFT
-        return Proposal(circle(item.tokens, start, item.max_tokens), self.name)
+        length = min(item.max_tokens, self._config.length or item.max_tokens)
+        return Proposal(circle(item.tokens, start, length), self.name)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 
 import torch
@@ -50,6 +51,7 @@ class ScriptedWorker:
         self.submitted: list[list[Sequence]] = []
         self.aborted: list[str] = []
         self.configs: list[SpeculationConfig] = []
+        self.refusal_of_configs: Exception | None = None
         self.failure: str | None = None
         self.refused: Failure | None = None
 
@@ -68,8 +70,14 @@ class ScriptedWorker:
     def abort(self, request_id: str) -> None:
         self.aborted.append(request_id)
 
-    def set_speculation(self, config: SpeculationConfig) -> None:
+    def set_speculation(self, config: SpeculationConfig) -> Future[None]:
         self.configs.append(config)
+        applied: Future[None] = Future()
+        if self.refusal_of_configs:
+            applied.set_exception(self.refusal_of_configs)
+        else:
+            applied.set_result(None)
+        return applied
 
     def refusal(self, cache_salt: str) -> Failure | None:
         return self.refused

@@ -70,3 +70,9 @@ def test_the_index_finds_what_a_search_finds(
     for run in [[], *written]:
         drafted = w.emit(*run).draft(most)
         assert drafted == (by_search(w.tokens, low, high, most) if most else [])
+
+
+def test_its_own_length_bounds_what_it_proposes() -> None:
+    w = Writer(LookupProposer(LookupConfig(length=2)), prompt=(1, 2, 3, 4, 5, 1, 2))
+    assert w.draft(3) == [3, 4]
+    assert w.draft(1) == [3]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inference.sequence import Prediction, Spelling
 from inference.speculation.pointer import LONGEST_PAUSE, needed, pause
-from inference.speculation.prediction import PredictionProposer
+from inference.speculation.prediction import PredictionProposer, head
 from inference.speculation.reference import Reference
 from tests.inference.drafting import Writer, predict
 
@@ -167,3 +167,14 @@ def test_any_text_gives_drafts_that_are_its_own(
 @given(text=st.lists(st.integers(0, 3), min_size=1, max_size=60), cut=st.integers(0, 60))
 def test_a_text_that_is_copied_is_drafted_to_its_end(text: list[int], cut: int) -> None:
     assert writer(text).emit(*text[:cut]).draft() == text[cut:]
+
+
+def test_a_limit_uses_the_first_tokens_of_a_prediction_in_every_spelling() -> None:
+    given, other = range(10, 20), [10, 11, 99, 12, 13, 14]
+    prediction = Prediction(10, (Spelling(tuple(given), tuple(range(10))), Spelling(tuple(other), (0, 1, 1, 2, 3, 4))))
+    assert head(prediction, None) == head(prediction, 10) == prediction
+    cut = head(prediction, 3)
+    assert (cut.num_tokens, [s.ids for s in cut.spellings]) == (3, [(10, 11, 12), (10, 11, 99, 12)])
+    writer = Writer(PredictionProposer(3), prediction=prediction)
+    assert writer.draft() == [10, 11, 12]
+    assert writer.emit(10, 11, 12).draft() == []

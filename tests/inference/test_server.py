@@ -279,6 +279,20 @@ async def test_the_drafter_configuration_is_replaced_as_a_whole() -> None:
     assert worker.configs == [config]
 
 
+async def test_a_configuration_that_cannot_be_run_is_answered_and_the_client_hears_why() -> None:
+    worker = ScriptedWorker()
+    async with client_of(worker) as client:
+        await client.set_speculation(SpeculationConfig(version=9))
+        worker.refusal_of_configs = MemoryError("no room beside the model")
+        with pytest.raises(EngineError, match="MemoryError: no room") as refused:
+            await client.set_speculation(SpeculationConfig(version=10))
+        assert (refused.value.failure.status, refused.value.failure.code) == (409, "configuration_refused")
+        worker.refusal_of_configs = EngineError(409, "stale_configuration", "Version 9 is older.")
+        with pytest.raises(EngineError, match="Version 9 is older"):
+            await client.set_speculation(SpeculationConfig(version=9))
+    assert [config.version for config in worker.configs] == [9, 10, 9]
+
+
 async def test_a_fault_in_the_checks_is_answered_and_its_text_stays_out_of_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

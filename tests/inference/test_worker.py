@@ -9,8 +9,11 @@ import pytest
 from inference.config import EngineConfig, SpeculationConfig
 from inference.engine.engine import Engine
 from inference.engine.worker import Worker
-from inference.protocol import Failure, SamplingParams, TokenEvent
+from inference.protocol import EngineError, Failure, SamplingParams, TokenEvent
 from inference.sequence import Batch
+from inference.speculation.build import build_drafter
+from inference.speculation.drafter import Drafter
+from inference.speculation.pass_cost import PassCost
 from tests.fakes import FakeModel, make_sequence, plain_decode
 
 CONFIG = EngineConfig(block_size=4, num_blocks=64, max_model_len=128)
@@ -68,6 +71,41 @@ def test_the_load_is_that_of_the_last_step() -> None:
         worker.submit([make_sequence([1])], inbox.put)
         until_last(inbox)
         assert worker.load().config_version == 7
+
+
+def test_a_configuration_is_at_work_when_its_future_says_so() -> None:
+    with running(FakeModel()) as worker:
+        worker.set_speculation(SpeculationConfig(version=7)).result(timeout=10)
+        assert worker.load().config_version == 7
+
+
+def test_an_older_configuration_is_refused_and_the_same_one_changes_nothing() -> None:
+    with running(FakeModel()) as worker:
+        for _ in range(2):
+            worker.set_speculation(SpeculationConfig(version=7)).result(timeout=10)
+        with pytest.raises(EngineError, match="Version 6 is older than version 7") as refused:
+            worker.set_speculation(SpeculationConfig(version=6, enabled=False)).result(timeout=10)
+        assert (refused.value.failure.status, worker.load().config_version) == (409, 7)
+
+
+def test_drafters_that_cannot_be_built_leave_the_old_ones_at_work() -> None:
+    def build(config: SpeculationConfig, cost: PassCost, vocab_size: int) -> Drafter:
+        if config.version == 2:
+            raise MemoryError("no room beside the model")
+        return build_drafter(config, cost, vocab_size)
+
+    inbox: Events = queue.SimpleQueue()
+    worker = Worker(Engine(FakeModel(), CONFIG, frozenset({10_000}), drafter=build))
+    worker.start()
+    try:
+        with pytest.raises(MemoryError):
+            worker.set_speculation(SpeculationConfig(version=2)).result(timeout=10)
+        worker.submit([make_sequence([1])], inbox.put)
+        usage = until_last(inbox)[-1].usage
+    finally:
+        worker.close()
+    assert usage is not None
+    assert list(usage.config_versions) == [1]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
