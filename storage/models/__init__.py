@@ -3,6 +3,7 @@
 base          the registry, and how times are kept
 installation  facts about the installation
 tenancy       tenants → projects → service accounts and keys
+deployments   models that are served, and their drafter configurations
 ledger        what requests used
 limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
@@ -11,6 +12,7 @@ audit         who changed what
 
 from storage.models.audit import audit_ends, audit_events
 from storage.models.base import EPOCH, UtcMicros, metadata
+from storage.models.deployments import deployments, drafter_configs
 from storage.models.idempotency import idempotency_keys
 from storage.models.installation import meta
 from storage.models.ledger import ledger_entries, of_kind
@@ -33,6 +35,8 @@ __all__ = [
     "audit_events",
     "budget_holds",
     "budget_spent",
+    "deployments",
+    "drafter_configs",
     "gateways",
     "idempotency_keys",
     "ledger_entries",

@@ -37,6 +37,9 @@ ledger_entries = Table(
     Column("project_id", String(80)),
     Column("key_id", String(64), nullable=False),
     Column("model", String(256), nullable=False),
+    # What ran it, and the drafter configuration at its admission. Null in entries of releases without deployments.
+    Column("deployment_id", String(64)),
+    Column("config_version", Integer),
     Column("route", String(128), nullable=False),
     Column("owner", String(128), nullable=False),
     Column("rejected_prediction", String(8), nullable=False),

@@ -78,6 +78,9 @@ class OpenEntry:
     user_hash: str | None = None
     project_id: str | None = None
     """None: the tenant's default project."""
+    deployment_id: str | None = None
+    config_version: int | None = None
+    """The drafter configuration at its admission; `Figures.config_versions` says under which it ran."""
     at: datetime | None = None
     """None: now."""
 
@@ -87,6 +90,8 @@ class OpenEntry:
             check_text(name, getattr(self, name), limit)
         if self.project_id is not None:
             check_text("project_id", self.project_id, 80)
+        if self.deployment_id is not None:
+            check_text("deployment_id", self.deployment_id, 64)
         if self.workload is not None:
             check_label("workload", self.workload)
         if self.user_hash is not None:
