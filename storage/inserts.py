@@ -1,6 +1,6 @@
 """Inserting what may be there already: a constraint decides a race, and losing it is an answer, not an error."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlalchemy import Table, literal
@@ -14,3 +14,10 @@ async def insert_once(session: Session, table: Table, values: Mapping[str, Any])
     insert = postgresql.insert if session.dialect.name == "postgresql" else sqlite.insert
     statement = insert(table).values(**values).on_conflict_do_nothing().returning(literal(1))
     return (await session.execute(statement)).first() is not None
+
+
+def upsert(session: Session, table: Table, change: Callable[[Any], Mapping[str, Any]]) -> Any:
+    """An insert that changes the row it meets: `change` says how, from the columns of the new one."""
+    insert = postgresql.insert if session.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(table)
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=change(statement.excluded))

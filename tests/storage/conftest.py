@@ -10,6 +10,7 @@ import pytest
 from storage import Database
 from storage.schema import upgrade
 from storage.tenants import Tenants
+from tests.storage.limiting import Bench, in_database
 from tests.storage.postgres import Server, server
 
 
@@ -62,4 +63,14 @@ async def db(url: str) -> AsyncIterator[Database]:
     async with database.unit() as session:
         await Tenants(session).ensure("default", "Default")
     yield database
+    await database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """A limiter on each store."""
+    database = await Database.open(str(request.getfixturevalue(f"{request.param}_url")))
+    bench = Bench(database)
+    async with in_database(bench) as bench.limiter:
+        yield bench
     await database.close()

@@ -1,0 +1,79 @@
+"""Concurrency and rates in the database: leases of running requests, and what was charged in each second."""
+
+from collections.abc import Iterable, Sequence
+from math import floor
+from typing import Any
+
+from sqlalchemy import and_, bindparam, delete, select, update
+
+from storage.database import Session
+from storage.inserts import upsert
+from storage.limits.rules import WINDOW
+from storage.limits.usage import at
+from storage.limits.values import RATES, Amounts, Claim, Rate, Reservation, Subject
+from storage.models import limit_leases, limit_windows
+
+COLUMNS: dict[Rate, str] = dict(zip(RATES, ("requests", "input_tokens", "output_tokens"), strict=True))
+_windows = limit_windows.c
+
+
+class Rates:
+    """They, in one unit of work."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def charge(self, claim: Claim, now: float, lease_until: float) -> None:
+        await self.lease([claim], lease_until)
+        charged = {column: claim.needs.of(rate) for rate, column in COLUMNS.items()}
+        rows = [{"subject": name, "second": floor(now)} | charged for name in _names(claim.limited_in(*RATES))]
+        if rows:
+            sums = {name: limit_windows.c[name] for name in COLUMNS.values()}
+            statement = upsert(self._session, limit_windows, lambda new: {n: c + new[n] for n, c in sums.items()})
+            await self._session.execute(statement, rows)
+
+    async def lease(self, claims: Iterable[Claim], until: float) -> None:
+        """These run until then; one that was swept away runs again."""
+        rows = [
+            {"subject": name, "id": claim.id, "expires_at": at(until)}
+            for claim in claims
+            for name in _names(claim.limited_in("concurrency"))
+        ]
+        if rows:
+            statement = upsert(self._session, limit_leases, lambda new: {"expires_at": new.expires_at})
+            await self._session.execute(statement, rows)
+
+    async def correct(self, reservation: Reservation, by: Amounts) -> None:
+        """A second that is long gone is corrected by nobody."""
+        changes = {column: by.of(rate) for rate, column in COLUMNS.items()}
+        names = _names(reservation.claim.limited_in(*RATES))
+        if not names or not any(changes.values()):
+            return
+        statement = (
+            update(limit_windows)
+            .where(and_(_windows.subject.in_(bindparam("names", expanding=True)), _windows.second == bindparam("at")))
+            .values({name: limit_windows.c[name] + bindparam(f"by_{name}") for name in changes})
+        )
+        told = {f"by_{name}": change for name, change in changes.items()}
+        await self._session.execute(statement, {"names": names, "at": reservation.second} | told)
+
+    async def end(self, claim: Claim) -> None:
+        if _names(claim.limited_in("concurrency")):
+            await self._session.execute(delete(limit_leases).where(limit_leases.c.id == claim.id))
+
+    async def charges(self, subject: Subject, rate: Rate, now: float) -> Sequence[tuple[int, int]]:
+        """(second, amount) of what counts against a rate."""
+        column = limit_windows.c[COLUMNS[rate]]
+        statement = select(_windows.second, column).where(
+            _windows.subject == subject.name, _windows.second.between(floor(now) - WINDOW, floor(now))
+        )
+        return [(row[0], row[1]) for row in await self._session.execute(statement)]
+
+    async def sweep(self, now: float) -> None:
+        """Remove what no longer counts."""
+        await self._session.execute(delete(limit_leases).where(limit_leases.c.expires_at <= at(now)))
+        await self._session.execute(delete(limit_windows).where(_windows.second < floor(now) - 2 * WINDOW))
+
+
+def _names(subjects: Iterable[Subject]) -> list[Any]:
+    return [subject.name for subject in subjects]

@@ -1,0 +1,41 @@
+"""What dead gateways left: their requests are settled from the last checkpoint, and their holds by what that says."""
+
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import select
+
+from storage.database import Session
+from storage.ledger import Ledger
+from storage.limits.budgets import Budgets
+from storage.limits.gateways import Gateways
+from storage.limits.values import Used
+from storage.models import ledger_entries, of_kind
+
+_entries = ledger_entries.c
+
+
+async def settle_dead(session: Session, now: float) -> int:
+    """Returns how many requests and holds were settled.
+
+    The caller has renewed its own lease for at least as long as one lasts: after the database was away, every lease
+    has run out, and those that live must get the time to say so.
+    """
+    gateways, budgets = Gateways(session), Budgets(session)
+    dead = await gateways.dead(now)
+    known = await gateways.known()
+    left = await budgets.held_by_others([id for id in known if id not in dead])
+    settled = await Ledger(session).reconcile({*dead, *left.values()})
+    came_to = await _used(session, left)
+    for claim_id in sorted(left):
+        settled += await budgets.settle(claim_id, came_to.get(claim_id, Used()))
+    await gateways.forget(dead)
+    return settled
+
+
+async def _used(session: Session, claim_ids: Collection[str]) -> Mapping[str, Used]:
+    """By the ledger; what it never opened has used nothing."""
+    statement = select(
+        _entries.request_id, _entries.prompt_tokens, _entries.completion_tokens, _entries.cached_tokens
+    ).where(of_kind(ledger_entries, "settle"), _entries.request_id.in_(claim_ids))
+    rows = await session.execute(statement)
+    return {row.request_id: Used(row.prompt_tokens, row.completion_tokens, row.cached_tokens) for row in rows}

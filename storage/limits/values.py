@@ -1,0 +1,184 @@
+"""What limits are spoken of in: who is limited in what, what a request claims, and what it was answered.
+
+Amounts are integers. Times are unix seconds of the store's clock.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Scope = Literal["tenant", "project", "key"]
+Rate = Literal["requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute"]
+Budget = Literal["monthly_tokens", "monthly_micros"]
+Dimension = Literal["concurrency"] | Rate | Budget
+
+RATES: tuple[Rate, ...] = get_args(Rate)
+BUDGETS: tuple[Budget, ...] = get_args(Budget)
+TRAFFIC: tuple[Dimension, ...] = ("concurrency", *RATES)
+DIMENSIONS: tuple[Dimension, ...] = (*TRAFFIC, *BUDGETS)
+"""In the order in which they refuse."""
+PER = 1_000_000
+"""Prices are micro-units for so many tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None: no limit. 0: nothing passes."""
+
+    concurrency: int | None = None
+    requests_per_minute: int | None = None
+    input_tokens_per_minute: int | None = None
+    output_tokens_per_minute: int | None = None
+    monthly_tokens: int | None = None
+    monthly_micros: int | None = None
+
+    def of(self, dimension: Dimension) -> int | None:
+        limit: int | None = getattr(self, dimension)
+        return limit
+
+    def limits_any(self, *dimensions: Dimension) -> bool:
+        return any(self.of(dimension) is not None for dimension in dimensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """So much in each dimension: what is in use, or what a claim adds."""
+
+    concurrency: int = 0
+    requests_per_minute: int = 0
+    input_tokens_per_minute: int = 0
+    output_tokens_per_minute: int = 0
+    monthly_tokens: int = 0
+    monthly_micros: int = 0
+
+    def of(self, dimension: Dimension) -> int:
+        amount: int = getattr(self, dimension)
+        return amount
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(*(self.of(dimension) + other.of(dimension) for dimension in DIMENSIONS))
+
+    def __sub__(self, other: "Amounts") -> "Amounts":
+        return Amounts(*(self.of(dimension) - other.of(dimension) for dimension in DIMENSIONS))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One of the levels that all apply to a request."""
+
+    scope: Scope
+    id: str
+    limits: Limits = Limits()
+
+    @property
+    def name(self) -> str:
+        return f"{self.scope}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a request came to. Cached tokens are part of the input."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Micro-units for a million tokens."""
+
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+
+    def cost(self, used: Used) -> int:
+        """In micro-units, rounded once, half to even."""
+        fresh = used.input_tokens - used.cached_tokens
+        sum = fresh * self.input + used.cached_tokens * self.cached + used.output_tokens * self.output
+        whole, rest = divmod(sum, PER)
+        return whole + (2 * rest > PER or (2 * rest == PER and whole % 2 == 1))
+
+    def most(self, used: Used) -> int:
+        """What it costs at most, however much of it is cached."""
+        return Price(max(self.input, self.cached), self.cached, self.output).cost(used)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a request may come to, at most."""
+
+    id: str
+    owner: str
+    """The gateway process that runs it."""
+    subjects: tuple[Subject, ...]
+    """Outermost first."""
+    input_tokens: int
+    output_tokens: int
+    price: Price = Price()
+
+    @property
+    def needs(self) -> Amounts:
+        most = Used(self.input_tokens, self.output_tokens)
+        return Amounts(1, 1, most.input_tokens, most.output_tokens, most.tokens, self.price.most(most))
+
+    def limited_in(self, *dimensions: Dimension) -> Iterator[Subject]:
+        """Only these have rows: who has no limit is not counted."""
+        return (subject for subject in self.subjects if subject.limits.limits_any(*dimensions))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one subject has in use."""
+
+    amounts: Amounts = Amounts()
+    newest: int | None = None
+    """The second of the last charge that still counts against its rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one limit stands."""
+
+    subject: Subject
+    dimension: Dimension
+    limit: int
+    used: int
+    resets_in: float
+    """Seconds until nothing of it is used any more, if nothing more is asked."""
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A claim that is held."""
+
+    claim: Claim
+    at: float
+    """When it was charged: corrections go to that second's count, and to that month's budget."""
+    standings: tuple[Standing, ...] = field(default=(), compare=False)
+
+    @property
+    def second(self) -> int:
+        return int(self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What stood in the way. Nothing was changed."""
+
+    subject: Subject
+    dimension: Dimension
+    limit: int
+    used: int
+    needed: int
+    retry_after: float | None
+    """Seconds; None where no waiting helps, because the request alone is over the limit."""
+    standings: tuple[Standing, ...] = field(default=(), compare=False)

@@ -1,0 +1,82 @@
+"""A limiter of any store under a clock that the test moves."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from storage import Database
+from storage.database import Session
+from storage.limits.database_limiter import DatabaseLimiter
+from storage.limits.limiter import Limiter
+from storage.limits.values import Claim, Dimension, Limits, Price, Refusal, Reservation, Scope, Subject
+
+JULY = 1_782_900_000.25
+"""2026-07-01 10:00:00.25 UTC."""
+LEASE = 15.0
+
+
+@dataclass
+class Bench:
+    """`limiter`, and short words for what tests ask of it."""
+
+    db: Database
+    limiter: Limiter = field(init=False)
+    now: float = JULY
+    numbers: "count[int]" = field(default_factory=count)
+
+    async def database_clock(self, session: Session) -> float:
+        return self.now
+
+    def claim(self, *subjects: Subject, input: int = 1, output: int = 1, price: Price | None = None) -> Claim:
+        return Claim(f"r{next(self.numbers)}", "home:1", subjects, input, output, price or Price())
+
+    async def ask(self, *subjects: Subject, **amounts: Any) -> Reservation | Refusal:
+        return await self.limiter.reserve(self.claim(*subjects, **amounts))
+
+    async def held(self, *subjects: Subject, **amounts: Any) -> Reservation:
+        answer = await self.ask(*subjects, **amounts)
+        assert isinstance(answer, Reservation), answer
+        return answer
+
+    async def refused(self, *subjects: Subject, **amounts: Any) -> Refusal:
+        """Asserts that it changed nothing."""
+        before = await self.used(*subjects)
+        answer = await self.ask(*subjects, **amounts)
+        assert isinstance(answer, Refusal), answer
+        assert await self.used(*subjects) == before
+        return answer
+
+    async def used(self, *subjects: Subject) -> dict[tuple[str, Dimension], int]:
+        everything = [replace(subject, limits=counted(subject.limits)) for subject in subjects]
+        return {(s.subject.name, s.dimension): s.used for s in await self.limiter.standings(everything)}
+
+
+def counted(limits: Limits) -> Limits:
+    """Limits that let every counter be seen."""
+    return replace(limits, **{name: 10**12 for name in Limits.__slots__})
+
+
+def tenant(**limits: int) -> Subject:
+    return subject("tenant", **limits)
+
+
+def project(**limits: int) -> Subject:
+    return subject("project", **limits)
+
+
+def key(**limits: int) -> Subject:
+    return subject("key", **limits)
+
+
+def subject(scope: Scope, id: str = "a", **limits: int) -> Subject:
+    return Subject(scope, id, Limits(**limits))
+
+
+Open = Callable[[Bench], AbstractAsyncContextManager[Limiter]]
+
+
+@asynccontextmanager
+async def in_database(bench: Bench) -> AsyncIterator[Limiter]:
+    yield DatabaseLimiter(bench.db, LEASE, bench.database_clock)

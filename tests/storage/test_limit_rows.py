@@ -1,0 +1,51 @@
+"""Limits and prices are rows; two editors cannot both win."""
+
+import asyncio
+
+import pytest
+
+from storage import Database
+from storage.limits.rows import LimitRow, LimitRows, Prices
+from storage.limits.values import Limits, Price, Subject
+
+pytestmark = pytest.mark.anyio
+
+
+async def _set(db: Database, new: Limits, before: int) -> LimitRow | None:
+    async with db.unit() as session:
+        return await LimitRows(session).set("key", "k", new, before)
+
+
+async def test_what_was_never_set_is_no_limit(db: Database) -> None:
+    async with db.view() as session:
+        assert await LimitRows(session).get("tenant", "t") == LimitRow(Limits(), 0)
+        assert await Prices(session).get("tiny") == Price()
+
+
+async def test_each_change_is_a_version_and_the_later_editor_loses(db: Database) -> None:
+    for before in (0, 1):
+        new = Limits(concurrency=before + 5)
+        assert await _set(db, new, before) == LimitRow(new, before + 1)
+        assert await _set(db, Limits(concurrency=1), before) is None
+    raced = await asyncio.gather(*(_set(db, Limits(concurrency=n), 2) for n in range(10)))
+    (winner,) = [row for row in raced if row is not None]
+    async with db.view() as session:
+        assert await LimitRows(session).get("key", "k") == winner == LimitRow(winner.limits, 3)
+
+
+async def test_all_levels_are_read_at_once_in_their_order(db: Database) -> None:
+    await _set(db, Limits(monthly_micros=2**62, requests_per_minute=0), 0)
+    async with db.view() as session:
+        assert await LimitRows(session).of([("tenant", "t"), ("project", "p"), ("key", "k")]) == (
+            Subject("tenant", "t"),
+            Subject("project", "p"),
+            Subject("key", "k", Limits(monthly_micros=2**62, requests_per_minute=0)),
+        )
+
+
+async def test_a_price_is_replaced(db: Database) -> None:
+    for price in (Price(1, 2, 3), Price(4, 5, 6)):
+        async with db.unit() as session:
+            await Prices(session).set("tiny", price)
+        async with db.view() as session:
+            assert await Prices(session).get("tiny") == price
