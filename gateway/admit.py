@@ -32,7 +32,7 @@ async def respond(
 ) -> CompletionResponse:
     """Key, body, model, translation; the response that is returned opens the ledger when it runs."""
     parts = parts_of(request)
-    principal = await principal_of(request)
+    principal = principal_of(request)
     note(request.scope, tenant=principal.tenant_id, key=principal.key_id)
     asked = parse(await request.body(), schema)
     deployment = parts.router.route(principal, asked.model)
@@ -49,6 +49,7 @@ def _entry(parts: Parts, principal: Principal, asked: Common, name: str, route: 
         request_id=name,
         tenant_id=principal.tenant_id,
         key_id=principal.key_id,
+        project_id=principal.project_id,
         model=asked.model,
         route=route,
         owner=parts.books.owner,

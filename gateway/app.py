@@ -1,10 +1,11 @@
 """Routes and layers, put together from `Parts`. Nothing here is global; API docs are off.
 
-RequestLog → BodyLimit → handlers of `errors` → draining? → routes
+RequestLog → BodyLimit → handlers of `errors` → draining? whose key? may it? → routes
 """
 
 from fastapi import Depends, FastAPI, Request
 
+from gateway import access
 from gateway.api import chat, completions, health, models, usage
 from gateway.body_limit import BodyLimit
 from gateway.errors import install_handlers
@@ -25,9 +26,14 @@ def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None
     app.include_router(health.router)
     serves_admin = parts.settings.serves_admin if with_admin is None else with_admin
     for router in (*(PUBLIC if with_public else ()), *(ADMIN if serves_admin else ())):
-        app.include_router(router, dependencies=[Depends(_refuse_while_draining)])
+        app.include_router(router, dependencies=[Depends(_admitted)])
     return app
 
 
-async def _refuse_while_draining(request: Request) -> None:
-    parts_of(request).drain.refuse_new()
+async def _admitted(request: Request) -> None:
+    """Before anything else of a request is looked at. `principal_of` then says whose it is."""
+    parts = parts_of(request)
+    parts.drain.refuse_new()
+    principal = await parts.authenticator.authenticate(request.headers)
+    access.require(request.method, request.scope["route"].path, principal.kind, principal.scopes)
+    request.state.principal = principal

@@ -7,16 +7,19 @@ whatever else is broken. Only digests are remembered. A database that is away is
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from gateway.errors import InvalidApiKey, PermissionDenied, StorageUnavailable
+from gateway.errors import InvalidApiKey, StorageUnavailable, TenantSuspended
+from gateway.last_used import LastUsed
 from storage import Database, StorageAway
-from storage.api_keys import ApiKeys, needs_touch
-from storage.tenants import Tenants
+from storage.database import Session
+from storage.keyring import Holder, Keyring
 from storage.values import KeyKind, RejectedPolicy
 
+T = TypeVar("T")
 REMEMBER_SECONDS = 1.0
 ANSWER_SECONDS = 1.0
 MOST_REMEMBERED = 4096
@@ -32,26 +35,35 @@ class Principal:
     kind: KeyKind
     rejected_prediction: RejectedPolicy = "free"
     """The tenant's policy, which a request keeps from its admission to its bill."""
+    project_id: str = ""
+    """Whose requests these are within the tenant."""
+    scopes: frozenset[str] | None = None
+    """None: all of its kind."""
+    models: frozenset[str] | None = None
+    """None: all there are."""
 
-    def require_operator(self) -> None:
-        """Raises PermissionDenied for a key that only runs models."""
-        if self.kind != "operator":
-            raise PermissionDenied("This needs an operator key; the key sent may only run models.")
+    def may_use(self, model: str) -> bool:
+        return self.models is None or model in self.models
 
 
 class Authenticator:
     """Finds the principal of a request's headers."""
 
     def __init__(
-        self, db: Database, clock: Callable[[], float] = time.monotonic, patience: float = ANSWER_SECONDS
+        self,
+        db: Database,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = ANSWER_SECONDS,
+        last_used: LastUsed | None = None,
     ) -> None:
         self._db = db
         self._clock = clock
         self._patience = patience
+        self._last_used = last_used
         self._known: dict[bytes, tuple[float, Principal]] = {}
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
-        """Reads `authorization: Bearer` and `x-api-key`. Raises InvalidApiKey, StorageUnavailable."""
+        """Reads `authorization: Bearer` and `x-api-key`. Raises InvalidApiKey, TenantSuspended, StorageUnavailable."""
         key = _presented(headers)
         if key is None:
             raise InvalidApiKey
@@ -60,41 +72,59 @@ class Authenticator:
         if principal is not None and self._clock() < until:
             return principal
         asked = self._clock()
-        principal = await self._answered(key)
-        self._remember(digest, principal, asked + REMEMBER_SECONDS)
+        holder = await self._answered(lambda session: Keyring(session).find(key))
+        if holder is None:
+            raise InvalidApiKey
+        principal = _admitted(holder)
+        self._remember(digest, principal, asked + _good_for(holder))
+        if self._last_used is not None:
+            self._last_used.note(holder.key)
         return principal
 
     async def is_revoked(self, principal: Principal) -> bool:
-        """For open streams. A database that is away revokes nobody: running streams finish."""
+        """For open streams: whether the key has ended, or its tenant is suspended.
+
+        A database that is away revokes nobody: running streams finish.
+        """
+        try:
+            holder = await self._answered(lambda session: Keyring(session).get(principal.key_id))
+        except StorageUnavailable:
+            return False
+        return holder is None or holder.is_suspended
+
+    async def _answered(self, look: Callable[[Session], Awaitable[T]]) -> T:
         try:
             async with asyncio.timeout(self._patience), self._db.view() as session:
-                key = await ApiKeys(session).get(principal.key_id)
-        except (StorageAway, TimeoutError):
-            return False
-        return key is None or not key.is_active(datetime.now(UTC))
-
-    async def _answered(self, key: str) -> Principal:
-        try:
-            async with asyncio.timeout(self._patience):
-                return await self._look_up(key)
+                return await look(session)
         except (StorageAway, TimeoutError) as error:
             raise StorageUnavailable from error
-
-    async def _look_up(self, full_key: str) -> Principal:
-        async with self._db.view() as session:
-            key = await ApiKeys(session).find(full_key)
-            tenant = await Tenants(session).get(key.tenant_id) if key else None
-        if key is None or tenant is None:
-            raise InvalidApiKey
-        if needs_touch(key, datetime.now(UTC)):
-            async with self._db.unit() as session:
-                await ApiKeys(session).touch(key)
-        return Principal(tenant.id, key.public_id, key.kind, tenant.rejected_prediction)
 
     def _remember(self, digest: bytes, principal: Principal, until: float) -> None:
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
         self._known[digest] = (until, principal)
+
+
+def _admitted(holder: Holder) -> Principal:
+    if holder.is_suspended:
+        raise TenantSuspended
+    key = holder.key
+    return Principal(
+        tenant_id=key.tenant_id,
+        key_id=key.public_id,
+        kind=key.kind,
+        rejected_prediction=holder.rejected_prediction,
+        project_id=holder.project_id,
+        scopes=None if key.scopes is None else frozenset(key.scopes),
+        models=None if key.allowed_models is None else frozenset(key.allowed_models),
+    )
+
+
+def _good_for(holder: Holder) -> float:
+    """Seconds for which the answer may be remembered: a key that ends sooner is asked for again then."""
+    ends_at = holder.key.ends_at
+    left = REMEMBER_SECONDS if ends_at is None else (ends_at - datetime.now(UTC)).total_seconds()
+    return min(REMEMBER_SECONDS, left)
 
 
 def _presented(headers: Mapping[str, str]) -> str | None:

@@ -13,9 +13,10 @@ from pathlib import Path
 from gateway.home import HomeLock, HomeRefused, prepare_home, read_private, take_home, write_private
 from gateway.secret import load_secret, subkey
 from storage import Database
-from storage.api_keys import ApiKeys, draw_key, parse_preset
+from storage.api_keys import ApiKeys
 from storage.errors import KeyRefused
 from storage.ids import uuid7
+from storage.key_format import draw_key, parse_preset
 from storage.ledger import Ledger
 from storage.meta import Meta
 from storage.tenants import Tenants

@@ -4,6 +4,7 @@
     ├── InvalidRequest            400     invalid_value, unsupported_parameter, … (`code` says which)
     ├── InvalidApiKey             401     invalid_api_key        one body for missing, malformed, unknown, revoked
     ├── PermissionDenied          403     permission_denied
+    │   └── TenantSuspended       403     tenant_suspended
     ├── NotFound                  404     not_found
     │   └── ModelNotFound         404     model_not_found        lists what the key may use
     ├── MethodNotAllowed          405     method_not_allowed
@@ -71,8 +72,17 @@ class InvalidApiKey(ApiError):
 
 
 class PermissionDenied(ApiError):
-    def __init__(self, message: str = "This key may not do that. Ask an operator for a key with the scope.") -> None:
-        super().__init__(403, "permission_error", "permission_denied", message)
+    def __init__(
+        self,
+        message: str = "This key may not do that. Ask an operator for a key with the scope.",
+        code: str = "permission_denied",
+    ) -> None:
+        super().__init__(403, "permission_error", code, message)
+
+
+class TenantSuspended(PermissionDenied):
+    def __init__(self) -> None:
+        super().__init__("This organization is suspended. Its operator can say why, and resume it.", "tenant_suspended")
 
 
 class NotFound(ApiError):

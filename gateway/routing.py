@@ -55,12 +55,12 @@ class Router:
 
     def available(self, principal: Principal) -> list[Deployment]:
         """What this key may use."""
-        return list(self._by_name.values())
+        return [deployment for name, deployment in self._by_name.items() if principal.may_use(name)]
 
     def route(self, principal: Principal, model: str) -> Deployment:
         """Raises ModelNotFound."""
         deployment = self._by_name.get(model)
-        if deployment is None:
+        if deployment is None or not principal.may_use(model):
             raise ModelNotFound(model, [known.name for known in self.available(principal)])
         return deployment
 

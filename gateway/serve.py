@@ -20,6 +20,7 @@ from gateway.auth import Authenticator
 from gateway.books import Books
 from gateway.bootstrap import Credentials, bootstrap, new_epoch, settle_dead
 from gateway.drain import Drain
+from gateway.last_used import LastUsed
 from gateway.parts import HasState, Parts
 from gateway.routing import Deployment, Engine, Fingerprint, Router
 from gateway.server import listen, serve_until_signal, url_of
@@ -71,11 +72,13 @@ async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tu
         recovered = await settle_dead(db, owner)
         books = Books(db, owner, settings.storage_seconds)
         stack.push_async_callback(books.close, settings.settle_seconds)
+        last_used = LastUsed(db)
+        stack.push_async_callback(last_used.close)
         deployment = Deployment(model_name(settings.model), engine, Fingerprint(engine), int(time.time()))
         parts = Parts(
             settings=settings,
             db=db,
-            authenticator=Authenticator(db, patience=settings.storage_seconds),
+            authenticator=Authenticator(db, patience=settings.storage_seconds, last_used=last_used),
             router=Router([deployment], credentials.secret),
             engine=engine,
             books=books,

@@ -14,7 +14,12 @@ from storage.usage import Group, UsageQuery
 
 WIDTHS = {"1m": (60, 60, 1440), "1h": (3600, 24, 168), "1d": (86400, 7, 31)}
 """Name → seconds, buckets by default, buckets at most."""
-GROUPS: dict[str, Group] = {"project_id": "tenant_id", "api_key_id": "key_id", "model": "model"}
+GROUPS: dict[str, Group] = {
+    "project_id": "project_id",
+    "api_key_id": "key_id",
+    "model": "model",
+    "organization_id": "tenant_id",
+}
 LISTS = ("group_by", "project_ids", "api_key_ids", "models")
 SINGLES = ("start_time", "end_time", "bucket_width", "limit", "page")
 LATEST = 253_402_300_800
@@ -46,14 +51,16 @@ class ReportQuery:
         following = self.first + self.limit * self.width
         return f"page_{following}" if following < self.end else None
 
-    def for_storage(self) -> UsageQuery:
+    def for_storage(self, tenant_id: str | None = None) -> UsageQuery:
+        """`tenant_id`: the only tenant it may tell of; None: it tells of all."""
         buckets = self.buckets
         return UsageQuery(
             start=utc(buckets[0][0]),
             end=utc(buckets[-1][1]),
             width=timedelta(seconds=self.width),
             group_by=[GROUPS[name] for name in self.group_by],
-            tenant_ids=self.project_ids,
+            tenant_ids=() if tenant_id is None else (tenant_id,),
+            project_ids=self.project_ids,
             key_ids=self.api_key_ids,
             models=self.models,
         )

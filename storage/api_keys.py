@@ -1,47 +1,38 @@
-"""API keys: `sk-sg-<public id>-<secret>`. The public id names the key, the secret of 256 bits is kept as SHA-256.
+"""API keys as they are made, listed, replaced and ended. A key's secret is never kept, only its digest.
 
-A fast hash is right here: the secret is drawn at random, so there is no dictionary to try.
+A key that was revoked, or whose overlap is over, is gone: it is neither found nor listed.
 """
 
-import hashlib
 import hmac
-import re
-import secrets
-import string
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, or_, select, update
 
 from storage.database import Session
 from storage.errors import KeyRefused
 from storage.inserts import insert_once
+from storage.key_format import digest, draw_key, parse_preset
 from storage.models import api_keys
+from storage.paging import Cursor, page
 from storage.texts import check_text
-from storage.values import ApiKey, KeyKind, NewKey
+from storage.values import ApiKey, KeyKind, NewKey, default_project
 
-FORMAT = re.compile(r"sk-sg-([a-z0-9]{12})-([A-Za-z0-9_-]{43,128})")
-ALPHABET = string.ascii_lowercase + string.digits
 PUBLIC = [column for column in api_keys.c if column.name != "secret_sha256"]
 TOUCH_EVERY = timedelta(minutes=1)
+_k = api_keys.c
 
 
-def parse_key(full: str) -> NewKey | None:
-    """The parts of a key, None where it is not one."""
-    match = FORMAT.fullmatch(full)
-    return NewKey(match[1], match[2]) if match else None
+@dataclass(frozen=True, slots=True)
+class KeyScope:
+    """Which keys: those of a tenant, and of these kinds; of one project or service account where given."""
 
-
-def parse_preset(full: str) -> NewKey:
-    """The parts of a key that someone chose. Raises KeyRefused with the reason."""
-    parts = parse_key(full)
-    if parts is None:
-        raise KeyRefused(
-            "The preset key is not of the form sk-sg-<12 lower-case letters or digits>-<43 to 128 letters, digits, "
-            "'-' or '_'>. Leave it unset to have one made."
-        )
-    if len(set(parts.secret)) < 10:
-        raise KeyRefused("The preset key's secret has fewer than 10 different characters; use a random one.")
-    return parts
+    tenant_id: str
+    kinds: Sequence[KeyKind]
+    project_id: str | None = None
+    service_account_id: str | None = None
 
 
 class ApiKeys:
@@ -51,12 +42,17 @@ class ApiKeys:
         self._session = session
 
     async def create(
-        self, tenant_id: str, kind: KeyKind, name: str, preset: str | None = None, expires_at: datetime | None = None
+        self,
+        tenant_id: str,
+        kind: KeyKind,
+        name: str,
+        preset: str | None = None,
+        expires_at: datetime | None = None,
+        **more: Any,
     ) -> NewKey:
-        """Raises KeyRefused where `preset` has the wrong form or its public id is taken."""
-        check_text("key name", name, 256)
+        """`more`: other members of `ApiKey`. Raises KeyRefused where `preset` has the wrong form or its id is taken."""
         new = draw_key() if preset is None else parse_preset(preset)
-        if not await self._insert(new, tenant_id, kind, name, expires_at):
+        if not await self._insert(new, tenant_id, kind, name, expires_at=expires_at, **more):
             raise KeyRefused(f"The key's public id {new.public_id} already belongs to a key; choose another.")
         return new
 
@@ -66,78 +62,84 @@ class ApiKeys:
         Raises KeyRefused where the public id belongs to another secret, tenant or kind.
         """
         new = parse_preset(full_key)
-        if await self._insert(new, tenant_id, kind, name, None):
+        if await self._insert(new, tenant_id, kind, name):
             return True
-        statement = select(api_keys).where(api_keys.c.public_id == new.public_id)
-        row = (await self._session.execute(statement)).one()
-        is_same = hmac.compare_digest(_digest(new.secret), row.secret_sha256)
+        row = (await self._session.execute(select(api_keys).where(_k.public_id == new.public_id))).one()
+        is_same = hmac.compare_digest(digest(new.secret), row.secret_sha256)
         if not is_same or (row.tenant_id, row.kind) != (tenant_id, kind):
             raise KeyRefused(
                 f"The {kind} key's public id {new.public_id} already belongs to another key; choose another key."
             )
         return False
 
-    async def find(self, full_key: str) -> ApiKey | None:
-        """The active key this is; None whatever is wrong with it. Takes the same path for a known public id or not."""
-        parts = parse_key(full_key)
-        if parts is None:
-            return None
-        statement = select(api_keys).where(api_keys.c.public_id == parts.public_id)
-        row = (await self._session.execute(statement)).one_or_none()
-        stored = "" if row is None else row.secret_sha256
-        is_right = hmac.compare_digest(_digest(parts.secret), stored.rjust(64, "0"))
-        if row is None or not is_right:
-            return None
-        key = ApiKey(**{column.name: row._mapping[column.name] for column in PUBLIC})
-        return key if key.is_active(datetime.now(UTC)) else None
-
-    async def get(self, public_id: str) -> ApiKey | None:
-        row = (await self._session.execute(select(*PUBLIC).where(api_keys.c.public_id == public_id))).one_or_none()
+    async def get(self, public_id: str, scope: KeyScope | None = None, *, for_update: bool = False) -> ApiKey | None:
+        """Without a scope: any key, also one that has ended."""
+        statement = (select(*PUBLIC) if scope is None else _within(scope)).where(_k.public_id == public_id)
+        row = (await self._session.execute(statement.with_for_update() if for_update else statement)).one_or_none()
         return None if row is None else ApiKey(**row._mapping)
 
-    async def list(self, tenant_id: str | None = None) -> list[ApiKey]:
-        """Oldest first; of one tenant, or of all."""
-        statement = select(*PUBLIC).order_by(api_keys.c.created_at, api_keys.c.public_id)
+    async def page(self, scope: KeyScope, cursor: Cursor) -> tuple[list[ApiKey], bool]:
+        """In the order they were made, and whether more follow."""
+        rows, has_more = await page(self._session, _within(scope), _k.created_at, _k.public_id, cursor)
+        return [ApiKey(**row._mapping) for row in rows], has_more
+
+    async def list(self, tenant_id: str | None = None) -> "list[ApiKey]":
+        """Oldest first, also those that have ended; of one tenant, or of all."""
+        statement = select(*PUBLIC).order_by(_k.created_at, _k.public_id)
         if tenant_id is not None:
-            statement = statement.where(api_keys.c.tenant_id == tenant_id)
+            statement = statement.where(_k.tenant_id == tenant_id)
         return [ApiKey(**row._mapping) for row in await self._session.execute(statement)]
+
+    async def update(self, key: ApiKey, **members: Any) -> ApiKey:
+        changed = update(api_keys).where(_k.public_id == key.public_id)
+        row = await self._session.execute(changed.values(version=key.version + 1, **members).returning(*PUBLIC))
+        return ApiKey(**row.one()._mapping)
+
+    async def rotate(self, key: ApiKey, overlap: timedelta, **more: Any) -> NewKey:
+        """Another key in its place: the old one is good for `overlap` yet, then it has ended."""
+        kept = {name: getattr(key, name) for name in ("project_id", "service_account_id", "scopes", "allowed_models")}
+        kept |= {"expires_at": key.expires_at, "rotated_from": key.public_id}
+        new = await self.create(key.tenant_id, key.kind, key.name, **(kept | more))
+        await self.update(key, overlap_until=datetime.now(UTC) + overlap)
+        return new
 
     async def revoke(self, public_id: str) -> bool:
         """For ever. False where there is no such key or it was revoked before."""
-        statement = (
-            update(api_keys)
-            .where(api_keys.c.public_id == public_id, api_keys.c.revoked_at.is_(None))
-            .values(revoked_at=datetime.now(UTC))
-        )
-        return (await self._session.execute(statement)).rowcount == 1
+        statement = update(api_keys).where(_k.public_id == public_id, _k.revoked_at.is_(None))
+        return (await self._session.execute(statement.values(revoked_at=datetime.now(UTC)))).rowcount == 1
 
-    async def _insert(self, new: NewKey, tenant_id: str, kind: KeyKind, name: str, expires_at: datetime | None) -> bool:
+    async def touch(self, public_ids: Sequence[str]) -> None:
+        """Note that these keys were used now; `needs_touch` says when that is worth a write."""
+        statement = update(api_keys).where(_k.public_id.in_(public_ids))
+        await self._session.execute(statement.values(last_used_at=datetime.now(UTC)))
+
+    async def _insert(self, new: NewKey, tenant_id: str, kind: KeyKind, name: str, **more: Any) -> bool:
+        check_text("key name", name, 256)
         values = {
             "public_id": new.public_id,
             "tenant_id": tenant_id,
+            "project_id": default_project(tenant_id) if kind == "inference" else None,
             "kind": kind,
             "name": name,
-            "secret_sha256": _digest(new.secret),
+            "secret_sha256": digest(new.secret),
             "created_at": datetime.now(UTC),
-            "expires_at": expires_at,
         }
-        return await insert_once(self._session, api_keys, values)
-
-    async def touch(self, key: ApiKey) -> None:
-        """Note that the key was used now; `needs_touch` says when that is worth a write."""
-        now = datetime.now(UTC)
-        statement = update(api_keys).where(api_keys.c.public_id == key.public_id).values(last_used_at=now)
-        await self._session.execute(statement)
+        return await insert_once(self._session, api_keys, values | more)
 
 
 def needs_touch(key: ApiKey, now: datetime) -> bool:
     return key.last_used_at is None or now - key.last_used_at >= TOUCH_EVERY
 
 
-def draw_key() -> NewKey:
-    """A new random key; nobody knows it yet."""
-    return NewKey("".join(secrets.choice(ALPHABET) for _ in range(12)), secrets.token_urlsafe(32))
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def _within(scope: KeyScope) -> Select[Any]:
+    statement = select(*PUBLIC).where(
+        _k.tenant_id == scope.tenant_id,
+        _k.kind.in_(scope.kinds),
+        _k.revoked_at.is_(None),
+        or_(_k.overlap_until.is_(None), _k.overlap_until > datetime.now(UTC)),
+    )
+    if scope.project_id is not None:
+        statement = statement.where(_k.project_id == scope.project_id)
+    if scope.service_account_id is not None:
+        statement = statement.where(_k.service_account_id == scope.service_account_id)
+    return statement

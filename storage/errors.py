@@ -4,6 +4,7 @@ StorageError
 ├── StorageAway      the database does not answer now: try again (503)
 ├── SchemaOutdated   the schema is older than this program: upgrade it
 ├── KeyRefused       a preset key that cannot be used, and why
+├── UnknownCursor    a page was asked for from a row that is not in its list
 └── UnknownRequest   a settlement or checkpoint of a request that was never opened
 """
 
@@ -26,3 +27,7 @@ class KeyRefused(StorageError):
 
 class UnknownRequest(StorageError):
     """There is no open entry for this request."""
+
+
+class UnknownCursor(StorageError):
+    """`args[0]` is the parameter that named the row."""

@@ -21,6 +21,7 @@ from sqlalchemy import (
     cast,
     func,
     literal,
+    literal_column,
     select,
     type_coerce,
 )
@@ -28,7 +29,7 @@ from sqlalchemy import (
 from storage.database import Session
 from storage.models import EPOCH, ledger_entries, of_kind
 
-Group = Literal["tenant_id", "key_id", "model"]
+Group = Literal["tenant_id", "project_id", "key_id", "model"]
 SUMMED = (
     "prompt_tokens",
     "cached_tokens",
@@ -44,6 +45,8 @@ SUMMED = (
 MEASURED = ("steps", "idle_passes", "accepted_delivered", "drafted_tokens", "accepted_tokens")
 """Summed over requests whose figures are the engine's last word, as are the proposers' totals."""
 _e = ledger_entries.c
+_PROJECT = func.coalesce(_e.project_id, literal_column("'proj_'") + _e.tenant_id)
+"""Entries of releases without projects count for the tenant's default one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class UsageQuery:
     width: timedelta
     group_by: Sequence[Group] = ()
     tenant_ids: Sequence[str] = ()
+    project_ids: Sequence[str] = ()
     key_ids: Sequence[str] = ()
     models: Sequence[str] = ()
 
@@ -159,11 +163,20 @@ def _grouped(query: UsageQuery, *columns: ColumnElement[Any]) -> Select[Any]:
     micros = type_coerce(_e.at, BigInteger)
     width = query.width // timedelta(microseconds=1)
     bucket = (micros - micros % width).label("bucket")
-    groups = [_e[name] for name in query.group_by]
+    groups: list[ColumnElement[Any]] = [_column(name).label(name) for name in query.group_by]
     return select(bucket, *groups, *columns).where(*_scope(query)).group_by(bucket, *groups).order_by(bucket, *groups)
 
 
 def _scope(query: UsageQuery) -> list[ColumnElement[bool]]:
     scope = [of_kind(ledger_entries, "settle"), _e.at >= query.start, _e.at < query.end]
-    wanted = {"tenant_id": query.tenant_ids, "key_id": query.key_ids, "model": query.models}
-    return scope + [_e[name].in_(values) for name, values in wanted.items() if values]
+    wanted: dict[Group, Sequence[str]] = {
+        "tenant_id": query.tenant_ids,
+        "project_id": query.project_ids,
+        "key_id": query.key_ids,
+        "model": query.models,
+    }
+    return scope + [_column(name).in_(values) for name, values in wanted.items() if values]
+
+
+def _column(name: Group) -> ColumnElement[str]:
+    return _PROJECT if name == "project_id" else _e[name]

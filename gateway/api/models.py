@@ -12,14 +12,14 @@ router = APIRouter()
 
 @router.get("/v1/models")
 async def list_models(request: Request) -> dict[str, Any]:
-    principal = await principal_of(request)
+    principal = principal_of(request)
     data = [_model(deployment) for deployment in parts_of(request).router.available(principal)]
     return {"object": "list", "data": data}
 
 
 @router.get("/v1/models/{model:path}")
 async def retrieve(request: Request, model: str) -> dict[str, Any]:
-    principal = await principal_of(request)
+    principal = principal_of(request)
     return _model(parts_of(request).router.route(principal, model))
 
 

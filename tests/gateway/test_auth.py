@@ -3,15 +3,18 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from starlette.datastructures import Headers
 
 from gateway.auth import Authenticator, Principal
-from gateway.errors import ApiError, InvalidApiKey, PermissionDenied, StorageUnavailable
+from gateway.errors import ApiError, InvalidApiKey, StorageUnavailable, TenantSuspended
+from gateway.last_used import LastUsed
 from storage import Database
 from storage.api_keys import ApiKeys
+from storage.projects import Projects
 from storage.tenants import Tenants
 from storage.values import NewKey
 
@@ -51,7 +54,7 @@ async def _revoke(db: Database, key: NewKey) -> None:
 async def test_a_key_is_read_from_either_header(db: Database, key: NewKey, name: str) -> None:
     value = f"Bearer {key.key}" if name.lower() == "authorization" else key.key
     principal = await Authenticator(db).authenticate(Headers({name: value}))
-    assert principal == Principal("acme", key.public_id, "inference", "billed")
+    assert principal == Principal("acme", key.public_id, "inference", "billed", "proj_acme")
 
 
 async def test_every_cause_has_the_same_answer(db: Database, key: NewKey) -> None:
@@ -100,25 +103,74 @@ async def test_a_new_policy_is_seen_after_a_second(db: Database, key: NewKey) ->
     headers = {"x-api-key": key.key}
     await authenticator.authenticate(headers)
     async with db.unit() as session:
-        await Tenants(session).set_policy("acme", "free")
+        tenant = await Tenants(session).get("acme")
+        assert tenant is not None
+        await Tenants(session).update(tenant, "Acme", "free")
     clock.now += 1
     assert (await authenticator.authenticate(headers)).rejected_prediction == "free"
 
 
-async def test_only_an_operator_is_an_operator(db: Database, key: NewKey) -> None:
+async def test_a_suspended_tenant_is_told_so_and_its_streams_end(db: Database, key: NewKey) -> None:
+    clock = Clock()
+    authenticator = Authenticator(db, clock)
     async with db.unit() as session:
         operator = await ApiKeys(session).create("acme", "operator", "boss")
+    principal = await authenticator.authenticate({"x-api-key": key.key})
+    async with db.unit() as session:
+        tenant = await Tenants(session).get("acme")
+        assert tenant is not None
+        await Tenants(session).suspend(tenant)
+    assert await authenticator.is_revoked(principal)
+    clock.now += 1
+    with pytest.raises(TenantSuspended):
+        await authenticator.authenticate({"x-api-key": key.key})
+    assert (await authenticator.authenticate({"x-api-key": operator.key})).kind == "operator"
+
+
+async def test_the_keys_of_an_archived_project_have_ended(db: Database) -> None:
+    async with db.unit() as session:
+        projects = Projects(session, "acme")
+        project = await projects.create("Gone")
+        theirs = await ApiKeys(session).create("acme", "inference", "one", project_id=project.id)
+    principal = await Authenticator(db).authenticate({"x-api-key": theirs.key})
+    assert principal.project_id == project.id
+    async with db.unit() as session:
+        await Projects(session, "acme").archive(project)
+    assert await Authenticator(db).is_revoked(principal)
+    with pytest.raises(InvalidApiKey):
+        await Authenticator(db).authenticate({"x-api-key": theirs.key})
+
+
+async def test_a_key_is_remembered_no_longer_than_it_lives(db: Database) -> None:
+    """Rotation: the old key ends with its overlap, not a second later."""
+    async with db.unit() as session:
+        ends_at = datetime.now(UTC) + timedelta(seconds=0.5)
+        short = await ApiKeys(session).create("acme", "inference", "short", expires_at=ends_at)
     authenticator = Authenticator(db)
-    (await authenticator.authenticate({"x-api-key": operator.key})).require_operator()
-    with pytest.raises(PermissionDenied):
-        (await authenticator.authenticate({"x-api-key": key.key})).require_operator()
+    await authenticator.authenticate({"x-api-key": short.key})
+    await asyncio.sleep(0.55)
+    with pytest.raises(InvalidApiKey):
+        await authenticator.authenticate({"x-api-key": short.key})
 
 
-async def test_use_is_noted(db: Database, key: NewKey) -> None:
-    await Authenticator(db).authenticate({"x-api-key": key.key})
+async def test_use_is_noted_behind_the_request(db: Database, key: NewKey) -> None:
+    last_used = LastUsed(db, gather=0.05)
+    authenticator = Authenticator(db, last_used=last_used)
+    for _ in range(3):
+        await authenticator.authenticate({"x-api-key": key.key})
+    assert await _last_use(db) is None
+    for _ in range(100):
+        if await _last_use(db) is not None:
+            break
+        await asyncio.sleep(0.02)
+    assert await _last_use(db) is not None
+    await last_used.close()
+
+
+async def _last_use(db: Database) -> datetime | None:
     async with db.view() as session:
         [found] = await ApiKeys(session).list()
-    assert found.last_used_at is not None
+    return found.last_used_at
 
 
 async def test_a_silent_database_is_503_within_two_seconds(key: NewKey) -> None:

@@ -18,6 +18,7 @@ from gateway.home import HomeRefused, take_home
 from gateway.secret import hkdf, subkey
 from storage import Database
 from storage.api_keys import ApiKeys
+from storage.keyring import Keyring
 from storage.ledger import Ledger
 from tests.storage.entries import open_requests, problems
 
@@ -43,8 +44,8 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
 
 async def _kinds(db: Database, *keys: str) -> list[str | None]:
     async with db.view() as session:
-        found = [await ApiKeys(session).find(key) for key in keys]
-    return [key.kind if key else None for key in found]
+        holders = [await Keyring(session).find(key) for key in keys]
+    return [holder.key.kind if holder else None for holder in holders]
 
 
 def _mode(path: Path) -> int:

@@ -112,7 +112,9 @@ async def test_rejected_tokens_follow_the_tenants_policy(tmp_path: Path, policy:
 
     async with running(tmp_path, FakeEngine(Script(step=3, rejected=5))) as gateway:
         async with gateway.parts.db.unit() as session:
-            await Tenants(session).set_policy("default", policy)  # type: ignore[arg-type]
+            tenant = await Tenants(session).get("default")
+            assert tenant is not None
+            await Tenants(session).update(tenant, "default", policy)  # type: ignore[arg-type]
         usage = (await gateway.chat(prediction="Hello, world!")).json()["usage"]
         assert usage["completion_tokens"] == completion
         assert usage["total_tokens"] == 7 + completion

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from gateway.bootstrap import bootstrap, read_credentials
 from gateway.cli import app
 from storage import Database
-from storage.api_keys import ApiKeys
+from storage.keyring import Keyring
 
 KEY = "sk-sg-abcdefghij12-" + "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
@@ -107,9 +107,9 @@ def test_reset_admin_makes_a_new_key_and_revokes_the_old_one(started: Path) -> N
 async def active(home: Path, *keys: str) -> list[bool]:
     db = await Database.open(f"sqlite+aiosqlite:///{home / 'specgate.db'}")
     async with db.view() as session:
-        found = [await ApiKeys(session).find(key) for key in keys]
+        holders = [await Keyring(session).find(key) for key in keys]
     await db.close()
-    return [key is not None and key.revoked_at is None for key in found]
+    return [holder is not None for holder in holders]
 
 
 def test_reset_admin_without_a_home_says_to_start_first(home: Path) -> None:

@@ -48,7 +48,7 @@ async def test_the_official_client_reads_every_figure(tmp_path: Path) -> None:
                 bucket_width="1d",
                 group_by=["model", "project_id", "api_key_id"],
                 models=[MODEL],
-                project_ids=["default"],
+                project_ids=["proj_default"],
                 limit=2,
             ),
         )
@@ -57,7 +57,7 @@ async def test_the_official_client_reads_every_figure(tmp_path: Path) -> None:
         assert all(isinstance(result, DataResultOrganizationUsageCompletionsResult) for result in results)
         found = [result.model_dump() for result in results]
         assert {(r["model"], r["project_id"], r["api_key_id"]) for r in found} == {
-            (MODEL, "default", gateway.key.split("-")[2])
+            (MODEL, "proj_default", gateway.key.split("-")[2])
         }
         names = ("num_model_requests", "input_tokens", "input_cached_tokens", "output_tokens")
         assert [sum(r[name] for r in found) for name in names] == [2, 14, 6, 12]
@@ -99,7 +99,7 @@ async def test_only_an_operator_reads_the_report(tmp_path: Path) -> None:
             wrong = await operator.get(PATH, params={"start_time": 0, "group_by": "user_id"})
             assert wrong.status_code == 400
             assert wrong.json()["error"] == {
-                "message": "Invalid group_by: use project_id, api_key_id, model.",
+                "message": "Invalid group_by: use project_id, api_key_id, model, organization_id.",
                 "type": "invalid_request_error",
                 "param": "group_by",
                 "code": "invalid_value",

@@ -44,7 +44,7 @@ def test_lists_are_read_with_and_without_brackets() -> None:
     query = parse_query([*items, ("project_ids[]", "p"), ("api_key_ids", "k"), ("group_by[]", "model")], NOW)
     assert query.group_by == ("model", "project_id")
     assert (query.models, query.project_ids, query.api_key_ids) == (("a", "b"), ("p",), ("k",))
-    assert query.for_storage().group_by == ["model", "tenant_id"]
+    assert query.for_storage().group_by == ["model", "project_id"]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def test_a_result_says_what_was_used_and_what_speculation_did() -> None:
             "project_id": None,
             "api_key_id": None,
             "model": "tiny",
+            "organization_id": None,
             "user_id": None,
             "batch": None,
             "service_tier": None,

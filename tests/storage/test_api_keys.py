@@ -9,6 +9,7 @@ from sqlalchemy import select
 from storage import Database
 from storage.api_keys import ApiKeys, needs_touch
 from storage.errors import KeyRefused
+from storage.keyring import Keyring
 from storage.models import api_keys
 from storage.values import ApiKey, KeyKind, NewKey
 
@@ -24,7 +25,8 @@ async def _create(db: Database, kind: KeyKind = "inference", preset: str | None 
 
 async def _find(db: Database, key: str) -> ApiKey | None:
     async with db.view() as session:
-        return await ApiKeys(session).find(key)
+        holder = await Keyring(session).find(key)
+        return holder.key if holder else None
 
 
 async def test_a_new_key_has_the_form_and_is_found(db: Database) -> None:
@@ -124,7 +126,7 @@ async def test_use_is_noted_to_the_minute(db: Database) -> None:
     assert found is not None
     assert needs_touch(found, datetime.now(UTC))
     async with db.unit() as session:
-        await ApiKeys(session).touch(found)
+        await ApiKeys(session).touch([found.public_id])
     used = await _find(db, new.key)
     assert used is not None
     assert used.last_used_at is not None
