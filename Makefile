@@ -13,12 +13,13 @@ PYTEST ?=
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 export VENV PYTHON TORCH_INDEX
-.PHONY: help setup serve demo test test-long check fix clean
+.PHONY: help setup serve demo env test test-long check fix clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve      set up and start SpecGate on 127.0.0.1:8000 (PORT=, HOST=, SPECGATE_HOME=)"
 	@echo "make demo       an edit with and without its prediction, side by side (in a second terminal)"
+	@echo "make env        .env for docker-compose.yml, with secrets of its own"
 	@echo "make test       the test suite; make test-long: kill loops, soaks and simulations"
 	@echo "make check      format, lint, types and import rules; make fix: repair what can be"
 	@echo "make setup      only the environment; make clean: remove it"
@@ -31,6 +32,16 @@ serve: setup
 
 demo: setup
 	@exec $(BIN)/specgate demo
+
+env: .env
+
+# HEX and KEY are drawn anew; a file that is there is left alone.
+.env:
+	@umask 077; while IFS= read -r line; do case $$line in \
+	  *=HEX) echo "$${line%HEX}$$(openssl rand -hex 32)" ;; \
+	  *=KEY) echo "$${line%KEY}sk-sg-$$(openssl rand -hex 6)-$$(openssl rand -hex 32)" ;; \
+	  *) printf '%s\n' "$$line" ;; esac; done <.env.example >.env.new && mv .env.new .env
+	@echo "Made .env: docker compose --profile cpu up --build"
 
 test: setup
 	$(TESTS) -n 2 --dist loadgroup -m "not long" $(PYTEST)

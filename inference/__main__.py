@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m inference", description="One engine worker over HTTP.")
     parser.add_argument("--model-folder", type=Path, required=True, help="a Hugging Face folder with safetensors")
     parser.add_argument("--model-name", required=True, help="what the gateway calls the model")
-    parser.add_argument("--host", default="127.0.0.1", help="a loopback or private address")
+    parser.add_argument("--host", default="127.0.0.1", help="a loopback or private address, or a name of one")
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="default: by device")

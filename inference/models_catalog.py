@@ -71,16 +71,26 @@ CATALOG: Mapping[str, CatalogEntry] = {
 def ensure_model(
     name_or_path: str, state_dir: Path, progress: Progress = no_progress, catalog: Mapping[str, CatalogEntry] = CATALOG
 ) -> Path:
-    """The local folder of a model: a folder as given, or a catalogue entry, made in `state_dir` if need be."""
+    """The local folder of a model: a folder as given or put under `state_dir`/models by its name, or a catalogue
+    entry, made there if need be."""
+    folder = find_folder(name_or_path, state_dir, catalog)
+    return folder or _make(name_or_path, catalog[name_or_path], state_dir / "models", progress)
+
+
+def find_folder(name_or_path: str, state_dir: Path, catalog: Mapping[str, CatalogEntry] = CATALOG) -> Path | None:
+    """The folder of a model that is no catalogue entry; None for one that is. Raises Unavailable."""
     folder = Path(name_or_path).expanduser()
     if (folder / "config.json").is_file():
         return folder.resolve()
-    if name_or_path not in catalog:
-        raise Unavailable(
-            f"No model {name_or_path!r}: give one of {', '.join(sorted(catalog))}, "
-            "or a folder in the transformers layout (config.json, tokenizer.json, *.safetensors)."
-        )
-    return _make(name_or_path, catalog[name_or_path], state_dir / "models", progress)
+    if name_or_path in catalog:
+        return None
+    placed = state_dir / "models" / name_or_path
+    if (placed / "config.json").is_file():
+        return placed.resolve()
+    raise Unavailable(
+        f"No model {name_or_path!r}: give one of {', '.join(sorted(catalog))}, "
+        "or a folder in the transformers layout (config.json, tokenizer.json, *.safetensors)."
+    )
 
 
 def _make(name: str, entry: CatalogEntry, models: Path, progress: Progress) -> Path:
@@ -138,8 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m inference.models_catalog")
     parser.add_argument("model", nargs="?", default=DEFAULT_MODEL)
     parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--check", action="store_true", help="only say whether it is to be had")
     options = parser.parse_args(arguments)
     try:
+        if options.check:
+            _say(folder=_text(find_folder(options.model, options.state_dir)))
+            return 0
         folder = ensure_model(
             options.model, options.state_dir, lambda stage, fraction: _say(stage=stage, fraction=fraction)
         )
@@ -148,6 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     _say(folder=os.fspath(folder))
     return 0
+
+
+def _text(folder: Path | None) -> str | None:
+    return None if folder is None else os.fspath(folder)
 
 
 def _say(**fields: object) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from gateway.bootstrap import Credentials, HomeRefused, read_credentials
 from gateway.cli.console import stop
-from gateway.settings import Settings
+from gateway.settings import Settings, split_bind
 
 BaseUrl = Annotated[str | None, typer.Option(help="Where the server is, when HOST and PORT do not say it.")]
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -18,8 +18,19 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 def address(settings: Settings, base_url: str | None) -> str:
     if base_url:
         return base_url.rstrip("/").removesuffix("/v1")
-    host = EVERYWHERE.get(settings.host, settings.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    return _url(settings.host, settings.port)
+
+
+def admin_address(settings: Settings, base_url: str | None) -> str:
+    """Where the admin routes are: SPECGATE_ADMIN_BIND where it is set."""
+    if base_url or not settings.admin_bind:
+        return address(settings, base_url)
+    return _url(*split_bind(settings.admin_bind))
+
+
+def _url(host: str, port: int) -> str:
+    reached = EVERYWHERE.get(host, host)
+    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
 
 
 def credentials(settings: Settings) -> Credentials:

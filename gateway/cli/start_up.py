@@ -19,6 +19,8 @@ async def tell(started: Started, engine: HasState, model: str, home: Path, say: 
     if started.recovered:
         say(f"Settled {started.recovered} requests that an earlier run left open.")
     say(f"Listening on {started.url} (durability: {started.durability}). {started.url}/readyz says what it waits for.")
+    if started.admin_url not in (None, started.url):
+        say(f"Admin routes are on {started.admin_url}.")
     try:
         detail = await _settled(engine, say)
     finally:

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from gateway.cli.console import load_settings, wide_console
-from gateway.cli.remote import BaseUrl, address, connect, credentials, require_ok
+from gateway.cli.remote import BaseUrl, admin_address, connect, credentials, require_ok
 
 PATH = "/v1/organization/usage/completions"
 DAY = 86_400
@@ -36,7 +36,7 @@ def usage(
     settings = load_settings()
     start = int(time.time()) // DAY * DAY - (days - 1) * DAY
     query: dict[str, Any] = {"start_time": start, "bucket_width": "1d", "limit": days, "group_by": by or []}
-    with connect(address(settings, base_url), credentials(settings).operator_key) as client:
+    with connect(admin_address(settings, base_url), credentials(settings).operator_key) as client:
         response = client.get(PATH, params=query)
         require_ok(response)
         report = response.json()

@@ -54,11 +54,11 @@ def run_worker(listener: socket.socket, secret: str, build: Callable[[Progress],
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Only where the world cannot come by: loopback or a private address. Port 0: any free one."""
-    address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    """Only where the world cannot come by: loopback or a private address, or a name of one. Port 0: any free one."""
+    family, _, _, _, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    address = ipaddress.ip_address(found[0])
     if address.is_unspecified or not (address.is_loopback or address.is_private):
         raise ValueError(f"{host} is neither a loopback nor a private address; the worker serves gateways only")
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     return socket.create_server((str(address), port), family=family)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,12 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 class Served:
     """A running server and what it said so far."""
 
-    def __init__(self, home: Path, **more: str) -> None:
+    def __init__(self, home: Path, command: Sequence[str] = (*SPECGATE, "serve"), **more: str) -> None:
         self.home, self.began, self.lines = home, time.monotonic(), list[str]()
         self.waited_for: dict[str, None] = {}
         """What /readyz said until it was ready, in order."""
         self.ready_after: float | None = None
         pipe = subprocess.PIPE
-        command = [*SPECGATE, "serve"]
         env = environment(home, **more)
         self.process = subprocess.Popen(command, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -52,6 +51,11 @@ class Served:
     @property
     def url(self) -> str:
         return wait_for(lambda: re.search(r"Listening on (http://\S+)", self.output), READY_SECONDS, self.output)[1]
+
+    @property
+    def admin_url(self) -> str:
+        """Where a bind of its own was set."""
+        return wait_for(lambda: re.search(r"Admin routes are on (http://\S+)\.\n", self.output), 5, self.output)[1]
 
     @property
     def credentials(self) -> dict[str, str]:
