@@ -27,8 +27,8 @@ def by_definition(logits_V: torch.Tensor, row: SampleRow) -> tuple[int, set[int]
     if params.top_k:
         order = [token for token in order if scores[token] >= scores[order[min(params.top_k, len(order)) - 1]]]
     weights = [math.exp(scores[token] - scores[order[0]]) for token in order]
-    mass, kept = 0.0, 0
-    while kept < len(order) and (params.top_p == 1.0 or mass < params.top_p * sum(weights)):
+    mass, kept, wanted = 0.0, 0, params.top_p * sum(weights)
+    while kept < len(order) and (params.top_p == 1.0 or mass < wanted):
         mass, kept = mass + weights[kept], kept + 1
     alive = [token for token in order if scores[token] >= scores[order[kept - 1]]]
     noise = gumbel([row], torch.tensor([alive]))[0].tolist()
@@ -51,16 +51,16 @@ CUTS = [
 @pytest.mark.parametrize("spread", [0.1, 3.0], ids=["flat", "peaked"])
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_the_token_is_that_of_the_definition(cut: dict[str, float], spread: float) -> None:
-    """Flat: the cut lies far beyond the first 1,024 candidates."""
-    logits = random_logits(12, 3000, spread)
+    """Flat: the cut lies far beyond the first candidates."""
+    logits = random_logits(12, 20_000, spread)
     rows = [row(position=i, **cut) for i in range(12)]
     expected = [by_definition(each, which)[0] for each, which in zip(logits, rows, strict=True)]
     assert sample(logits, rows) == expected
     assert len(set(expected)) > 6 or "top_k" not in cut
 
 
-def test_the_flat_cut_needs_more_than_the_first_candidates() -> None:
-    assert len(by_definition(random_logits(1, 3000, 0.1)[0], row(top_p=0.9))[1]) > 2000
+def test_the_flat_cut_lies_beyond_the_candidates_sorted_first() -> None:
+    assert len(by_definition(random_logits(1, 20_000, 0.1)[0], row(top_p=0.9))[1]) > 9000
 
 
 def test_a_row_does_not_depend_on_its_company() -> None:
@@ -74,8 +74,8 @@ def test_a_row_does_not_depend_on_its_company() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 9e-6])
 def test_greedy_takes_the_lowest_id_of_equals(temperature: float) -> None:
-    logits = torch.zeros(200, 3000)
-    logits[:, [17, 40, 2999]] = 5.0
+    logits = torch.zeros(200, 20_000)
+    logits[:, [17, 40, 19_999]] = 5.0
     assert sample(logits, [row(position=i, temperature=temperature) for i in range(200)]) == [17] * 200
 
 
