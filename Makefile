@@ -9,7 +9,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST ?=
 # Two test workers share the cores: a thread pool for each core in each of them would only wait. Tests that share a
-# running server stay on one worker (loadgroup).
+# running server stay on one worker.
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 export VENV PYTHON TORCH_INDEX
@@ -44,7 +44,7 @@ env: .env
 	@echo "Made .env: docker compose --profile cpu up --build"
 
 test: setup
-	$(TESTS) -n 2 --dist loadgroup -m "not long" $(PYTEST)
+	$(TESTS) -p tests.one_server -n 2 -m "not long" $(PYTEST)
 
 # pytest's exit 5 says that no test is marked long: that is told, and is no failure.
 test-long: setup

@@ -1,4 +1,4 @@
-"""One server on the real model for all the files that mark themselves `xdist_group("served")`."""
+"""One server on the real model for all the files that `tests/one_server.py` names."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ import pytest
 from gateway.cli import demo_case
 from tests.integration.served import Served, specgate
 
-pytestmark = [pytest.mark.model, pytest.mark.xdist_group("served"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.model, pytest.mark.timeout(180)]
 
 
 def test_the_answer_is_the_edit_and_the_same_without_prediction_and_without_speculation(server: Served) -> None:

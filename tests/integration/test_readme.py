@@ -16,7 +16,7 @@ from tests.integration.served import Served
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-live = [pytest.mark.model, pytest.mark.xdist_group("served"), pytest.mark.timeout(180)]
+live = [pytest.mark.model, pytest.mark.timeout(180)]
 
 
 def section(title: str) -> str:

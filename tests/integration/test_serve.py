@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.served import Served, is_alive, specgate, wait_for
 
-pytestmark = [pytest.mark.model, pytest.mark.xdist_group("served"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.model, pytest.mark.timeout(180)]
 
 FILE = "".join(f"def f{i}(x):\n    return x + {i}\n\n\n" for i in range(12))
 EDIT = {

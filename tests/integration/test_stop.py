@@ -12,7 +12,7 @@ import pytest
 from tests.integration.conftest import MakeHome
 from tests.integration.served import Served, is_alive, served, specgate, wait_for
 
-pytestmark = [pytest.mark.model, pytest.mark.xdist_group("served"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.model, pytest.mark.timeout(180)]
 
 BODY = {
     "model": "smollm2-135m",

@@ -1,0 +1,24 @@
+"""A pytest plugin (`-p tests.one_server`): the tests on the real server share one worker, and so one server.
+
+By path: xdist's own groups (`xdist_group`) are lost with pytest 9.2.
+"""
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+SERVED = ("test_demo.py", "test_readme.py", "test_real_model.py", "test_serve.py", "test_stop.py")
+
+
+class OneServer(LoadScopeScheduling):
+    """Every other test is a unit of work of its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "served" if file.startswith("tests/integration/") and file.endswith(SERVED) else nodeid
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneServer:
+    return OneServer(config, log)
