@@ -11,11 +11,12 @@ from starlette.requests import Request
 from gateway.answers import CompletionResponse, StreamedResponse, WholeResponse
 from gateway.auth import Principal
 from gateway.completion import Completion, Job
+from gateway.errors import InvalidRequest
 from gateway.openai.parse import parse
 from gateway.openai.schema import Common
-from gateway.openai.translate import Answer, Heading
+from gateway.openai.translate import Answer, Heading, Terms
 from gateway.parts import Parts, parts_of, principal_of
-from gateway.routing import Deployment
+from gateway.routing import Route
 from gateway.secret import subkey
 from gateway.telemetry import note, request_id
 from inference.protocol import GenerationRequest
@@ -23,7 +24,7 @@ from storage.texts import LABEL
 from storage.values import OpenEntry
 
 R = TypeVar("R", bound=Common)
-Translate = Callable[[R, str, str], tuple[GenerationRequest, ...]]
+Translate = Callable[[R, str, Terms], tuple[GenerationRequest, ...]]
 OTHER = "other"
 
 
@@ -35,33 +36,44 @@ async def respond(
     principal = principal_of(request)
     note(request.scope, tenant=principal.tenant_id, key=principal.key_id)
     asked = parse(await request.body(), schema)
-    deployment = parts.router.route(principal, asked.model)
+    route = parts.router.route(principal, asked.model)
+    _require_opt_out(asked, route)
     name = request_id(request.scope)
-    runs = translate(asked, name, parts.router.cache_salt(principal, deployment))
-    entry = _entry(parts, principal, asked, name, request.url.path, len(runs) * asked.choices)
-    completion = Completion(Job(runs, deployment.client, entry), parts.books, parts.settings)
+    runs = translate(asked, name, Terms(parts.router.cache_salt(principal, route), route.config_version))
+    entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices)
+    completion = Completion(Job(runs, route.client, entry), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
-    return kind(completion, spell(await _heading(name, asked, deployment)), principal, parts.service)
+    return kind(completion, spell(await _heading(name, asked, route)), principal, parts.service)
 
 
-def _entry(parts: Parts, principal: Principal, asked: Common, name: str, route: str, choices: int) -> OpenEntry:
+def _require_opt_out(asked: Common, route: Route) -> None:
+    if asked.speculation == "off" and not route.allow_opt_out:
+        message = f"The model `{asked.model}` does not let a request switch speculation off. Leave 'speculation' out."
+        raise InvalidRequest(message, "speculation", "unsupported_parameter")
+
+
+def _entry(
+    parts: Parts, principal: Principal, asked: Common, route: Route, name: str, path: str, choices: int
+) -> OpenEntry:
     return OpenEntry(
         request_id=name,
         tenant_id=principal.tenant_id,
         key_id=principal.key_id,
         project_id=principal.project_id,
         model=asked.model,
-        route=route,
+        route=path,
         owner=parts.books.owner,
         rejected_prediction=principal.rejected_prediction,
         choices=choices,
         workload=workload(asked),
         user_hash=user_hash(parts.secret, principal, asked.user),
+        deployment_id=route.deployment_id,
+        config_version=route.config_version,
     )
 
 
-async def _heading(name: str, asked: Common, deployment: Deployment) -> Heading:
-    fingerprint = await deployment.fingerprint.get()
+async def _heading(name: str, asked: Common, route: Route) -> Heading:
+    fingerprint = await route.fingerprint.get()
     return Heading(name, int(time.time()), asked.model, fingerprint, asked.includes_usage)
 
 

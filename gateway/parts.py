@@ -8,6 +8,7 @@ from starlette.requests import Request
 from gateway.answers import Service
 from gateway.auth import Authenticator, Principal
 from gateway.books import Books
+from gateway.deployments.fleet import Fleet
 from gateway.drain import Drain
 from gateway.routing import Router
 from gateway.settings import Settings
@@ -37,7 +38,7 @@ class Parts:
     db: Database
     authenticator: Authenticator
     router: Router
-    engine: HasState
+    fleet: Fleet
     books: Books
     drain: Drain
     secret: bytes

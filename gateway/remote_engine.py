@@ -7,7 +7,8 @@ from typing import Self
 
 from gateway.supervisor import EngineProcessClient, EngineState, ask
 from inference.client import HttpInferenceClient
-from inference.protocol import Accepted, GenerationRequest, TokenEvent, WorkerReady
+from inference.protocol import Accepted, GenerationRequest, TokenEvent, WorkerLoad, WorkerReady
+from inference.speculation_config import SpeculationConfig
 
 
 class RemoteEngine:
@@ -45,6 +46,12 @@ class RemoteEngine:
     async def ready(self) -> WorkerReady:
         """What the engine says of itself. Raises EngineError while it is not ready."""
         return await self._client.ready()
+
+    async def load(self) -> WorkerLoad:
+        return await self._client.load()
+
+    async def set_speculation(self, config: SpeculationConfig) -> None:
+        await self._client.set_speculation(config)
 
     async def _keep_asking(self) -> None:
         while True:

@@ -1,11 +1,14 @@
-"""Model name → the deployment that serves it, and the salt under which a tenant's prefixes are cached there."""
+"""Model name or alias → the deployment that serves it, and the salt of a tenant's cached prefixes there."""
 
 import asyncio
 import hmac
-from collections.abc import Sequence
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate
 from typing import Protocol
 
 from gateway.auth import Principal
@@ -38,33 +41,58 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """A model as clients call it, on an engine."""
+class Route:
+    """A deployment as clients may call it: its engines as one, and what holds of a request admitted now."""
 
+    deployment_id: str
     name: str
     client: InferenceClient
     fingerprint: Fingerprint
     created: int
     """Unix seconds."""
+    config_version: int = 1
+    """The drafter configuration at work."""
+    allow_opt_out: bool = True
+    weights: Mapping[str, int] = field(default_factory=dict)
+    """Alias → this deployment's part of its requests."""
+    is_ready: bool = True
+
+    def answers(self, model: str) -> bool:
+        return model == self.name or model in self.weights
 
 
 class Router:
-    def __init__(self, deployments: Sequence[Deployment], secret: bytes) -> None:
-        self._by_name = {deployment.name: deployment for deployment in deployments}
+    """`routes` is asked for each request, so that it sees what the fleet has now."""
+
+    def __init__(
+        self, routes: Callable[[], Sequence[Route]], secret: bytes, draw: Callable[[], float] = random.random
+    ) -> None:
+        self._routes = routes
+        self._draw = draw
         self._salt_key = subkey(secret, b"cache-salt")
 
-    def available(self, principal: Principal) -> list[Deployment]:
-        """What this key may use."""
-        return [deployment for name, deployment in self._by_name.items() if principal.may_use(name)]
+    def models(self, principal: Principal) -> dict[str, Route]:
+        """What this key may use, by the names that it may use: deployments first, then aliases."""
+        routes = self._routes()
+        named = {route.name: route for route in routes}
+        named = {alias: route for route in routes for alias in route.weights} | named
+        ordered = sorted(named, key=lambda name: (name != named[name].name, named[name].created, name))
+        return {name: named[name] for name in ordered if principal.may_use(name)}
 
-    def route(self, principal: Principal, model: str) -> Deployment:
-        """Raises ModelNotFound."""
-        deployment = self._by_name.get(model)
-        if deployment is None or not principal.may_use(model):
-            raise ModelNotFound(model, [known.name for known in self.available(principal)])
-        return deployment
+    def route(self, principal: Principal, model: str) -> Route:
+        """Of deployments that share an alias, one that is ready, by weight. Raises ModelNotFound."""
+        answering = [route for route in self._routes() if route.answers(model)]
+        if not answering or not principal.may_use(model):
+            raise ModelNotFound(model, list(self.models(principal)))
+        named = [route for route in answering if route.name == model]
+        return named[0] if named else self._drawn(model, answering)
 
-    def cache_salt(self, principal: Principal, deployment: Deployment) -> str:
+    def cache_salt(self, principal: Principal, route: Route) -> str:
         """Opaque to the engine; tells tenants and deployments apart, and no client can choose it."""
-        named = f"{len(principal.tenant_id)}:{principal.tenant_id}:{deployment.name}".encode()
+        named = f"{len(principal.tenant_id)}:{principal.tenant_id}:{route.name}".encode()
         return hmac.new(self._salt_key, named, sha256).hexdigest()
+
+    def _drawn(self, alias: str, routes: Sequence[Route]) -> Route:
+        choices = [route for route in routes if route.is_ready] or list(routes)
+        ends = list(accumulate(route.weights[alias] for route in choices))
+        return choices[bisect_right(ends, self._draw() * ends[-1])]

@@ -2,16 +2,13 @@
 
     database → keys and secret → what dead runs left → parts → sockets → answers … drain → books closed
 
-The engine is handed in, already on its way: the gateway answers (and says what it waits for) before it is ready.
+How engines are started is handed in; the gateway answers (and says what it waits for) before any is ready.
 """
 
 import socket
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 from fastapi import FastAPI
 
@@ -19,17 +16,16 @@ from gateway.app import build_app
 from gateway.auth import Authenticator
 from gateway.books import Books
 from gateway.bootstrap import Credentials, bootstrap, new_epoch, settle_dead
+from gateway.deployments.first import ensure_first
+from gateway.deployments.fleet import Fleet
+from gateway.deployments.host import StartEngine
 from gateway.drain import Drain
 from gateway.last_used import LastUsed
-from gateway.parts import HasState, Parts
-from gateway.routing import Deployment, Engine, Fingerprint, Router
+from gateway.parts import Parts
+from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
 from gateway.settings import Settings, split_bind
 from storage import Database
-
-
-class EngineHost(Engine, HasState, Protocol):
-    """An engine, or what stands in for it while there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +39,39 @@ class Started:
     durability: str
     recovered: int
     """Requests that a dead run left open, settled now."""
+    fleet: Fleet
+    remarks: tuple[str, ...] = ()
+    """Settings that are not followed, and why."""
 
 
-async def serve(settings: Settings, engine: EngineHost, announce: Callable[[Started], None]) -> None:
+async def serve(settings: Settings, start: StartEngine, announce: Callable[[Started], None]) -> None:
     """Returns after a signal, when everything open was answered or cut, and settled. Raises PortTaken, HomeRefused."""
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(listen(settings.host, settings.port))
         admin = stack.enter_context(_listen_for_admin(settings.admin_bind)) if settings.admin_bind else None
-        parts, credentials, recovered = await stack.enter_async_context(open_parts(settings, engine))
+        parts, told = await stack.enter_async_context(open_parts(settings, start))
         apps: dict[socket.socket, FastAPI] = {listener: build_app(parts)}
         if admin is not None:
             apps[admin] = build_app(parts, with_public=False, with_admin=True)
         url = url_of(listener)
         admin_url = url_of(admin) if admin else url if settings.serves_admin else None
-        started = Started(url, admin_url, credentials, parts.db.durability, recovered)
+        started = Started(
+            url, admin_url, told.credentials, parts.db.durability, told.recovered, parts.fleet, tuple(told.remarks)
+        )
         await serve_until_signal(apps, parts.drain, settings, lambda: announce(started))
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What there is to know of parts that were just made."""
+
+    credentials: Credentials
+    recovered: int
+    remarks: list[str]
+
+
 @asynccontextmanager
-async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tuple[Parts, Credentials, int]]:
-    """The parts of a gateway, its credentials, and how many requests of dead runs it settled."""
+async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tuple[Parts, Opened]]:
     async with AsyncExitStack() as stack:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         db = await Database.open(settings.database, durability=settings.durability)
@@ -74,18 +83,19 @@ async def open_parts(settings: Settings, engine: EngineHost) -> AsyncIterator[tu
         stack.push_async_callback(books.close, settings.settle_seconds)
         last_used = LastUsed(db)
         stack.push_async_callback(last_used.close)
-        deployment = Deployment(model_name(settings.model), engine, Fingerprint(engine), int(time.time()))
+        remarks = await ensure_first(db, settings)
+        fleet = await stack.enter_async_context(Fleet(db, start, settings.drain_seconds))
         parts = Parts(
             settings=settings,
             db=db,
             authenticator=Authenticator(db, patience=settings.storage_seconds, last_used=last_used),
-            router=Router([deployment], credentials.secret),
-            engine=engine,
+            router=Router(lambda: fleet.routes, credentials.secret),
+            fleet=fleet,
             books=books,
             drain=Drain(),
             secret=credentials.secret,
         )
-        yield parts, credentials, recovered
+        yield parts, Opened(credentials, recovered, remarks)
 
 
 def _listen_for_admin(bind: str) -> socket.socket:
@@ -100,8 +110,3 @@ async def _credentials(settings: Settings, db: Database) -> Credentials:
     }
     told = {name: value.get_secret_value() if value else None for name, value in preset.items()}
     return await bootstrap(settings.home, db, **told)
-
-
-def model_name(model: str) -> str:
-    """What clients call it: the catalogue's name, or a folder's last part."""
-    return Path(model).name if "/" in model else model

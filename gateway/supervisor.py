@@ -6,7 +6,8 @@
 
 The child runs in a process group of its own, so that Ctrl-C reaches the gateway alone, which drains first. It holds
 the reading end of a pipe whose other end dies with the gateway: whatever ends the gateway ends the engine. A child
-that dies is started again after a growing pause; five deaths within a minute end that, and `state` says why.
+that dies is started again after a growing pause; five deaths within a minute end that, and so does a model that the
+engine refuses: `state` says why.
 Knows no torch: the engine is a command, a port and a client.
 """
 
@@ -23,7 +24,16 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, Self
 
 from inference.client import HttpInferenceClient
-from inference.protocol import Accepted, EngineError, GenerationRequest, InferenceClient, TokenEvent, WorkerReady
+from inference.protocol import (
+    Accepted,
+    EngineError,
+    GenerationRequest,
+    InferenceClient,
+    TokenEvent,
+    WorkerLoad,
+    WorkerReady,
+)
+from inference.speculation_config import SpeculationConfig
 
 Phase = Literal["starting", "loading", "ready", "restarting", "failed", "stopped"]
 TAIL = 2000
@@ -34,6 +44,10 @@ class EngineProcessClient(InferenceClient, Protocol):
     """What the supervisor asks of a client besides generating."""
 
     async def ready(self) -> WorkerReady: ...
+
+    async def load(self) -> WorkerLoad: ...
+
+    async def set_speculation(self, config: SpeculationConfig) -> None: ...
 
     async def aclose(self) -> None: ...
 
@@ -69,8 +83,15 @@ class RestartPolicy:
         return min(self.longest_delay, self.first_delay * 2.0 ** (recent_crashes - 1))
 
 
+class Refused(Exception):
+    """The engine will never load this model; says why."""
+
+
 class Supervisor:
-    """The engine child as an `InferenceClient`: requests that come while it is away get a 503 that says so."""
+    """The engine child as an `InferenceClient`: requests that come while it is away get a 503 that says so.
+
+    `more`: arguments that differ from start to start, asked at each.
+    """
 
     def __init__(
         self,
@@ -79,8 +100,9 @@ class Supervisor:
         log: Path,
         connect: Callable[[str, str], EngineProcessClient] = HttpInferenceClient,
         policy: RestartPolicy = RestartPolicy(),
+        more: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        self._command, self._secret, self._log = tuple(command), secret, log
+        self._command, self._more, self._secret, self._log = tuple(command), more, secret, log
         self._connect, self._policy = connect, policy
         self._client: EngineProcessClient | None = None
         self._task: asyncio.Task[None] | None = None
@@ -119,6 +141,14 @@ class Supervisor:
         """What the engine says of itself. Raises EngineError while it is not ready."""
         return await self._present().ready()
 
+    async def load(self) -> WorkerLoad:
+        """How busy it is. Raises EngineError while it is not ready."""
+        return await self._present().load()
+
+    async def set_speculation(self, config: SpeculationConfig) -> None:
+        """Raises EngineError where it is not ready, or keeps the drafters it has."""
+        await self._present().set_speculation(config)
+
     def _present(self) -> EngineProcessClient:
         if self._client is None:
             raise EngineError(503, "engine_unavailable", self.state.detail)
@@ -134,7 +164,11 @@ class Supervisor:
     async def _keep_alive(self) -> None:
         crashes: deque[float] = deque()
         while True:
-            why = await self._live()
+            try:
+                why = await self._live()
+            except Refused as refusal:
+                self._become("failed", str(refusal), None)
+                return
             now = time.monotonic()
             crashes.append(now)
             while crashes[0] < now - self._policy.window:
@@ -167,7 +201,7 @@ class Supervisor:
         # PASSIVE: threads that wait for work must sleep, or one other busy process makes a pass ten times slower.
         env = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | {"SPECGATE_WORKER_SECRET": self._secret}
         return await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=log, env=env, start_new_session=True
+            *self._command, *self._more(), stdin=pipe, stdout=pipe, stderr=log, env=env, start_new_session=True
         )
 
     async def _attend(self, process: asyncio.subprocess.Process) -> str:
@@ -192,6 +226,8 @@ class Supervisor:
                 if self._client is None:
                     self._client = client
                     self._become("ready", "The engine is ready.", process.pid)
+            elif problem.failure.code == "model_refused":
+                raise Refused(str(problem))
             elif problem.failure.status == 500:
                 return f"It said: {problem}"
             elif self._client is None:

@@ -1,5 +1,6 @@
 """GET /livez: this process answers. GET /readyz: it takes requests; else 503 and what it waits for."""
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -22,6 +23,7 @@ async def readyz(request: Request) -> JSONResponse:
     parts = parts_of(request)
     waits_for = await _waits_for(parts)
     told: dict[str, Any] = {"status": "waiting" if waits_for else "ready", "durability": parts.db.durability}
+    told["deployments"] = {name: asdict(state) for name, state in parts.fleet.states.items()}
     if waits_for is None:
         return JSONResponse(told)
     refusal = Unavailable("not_ready", waits_for)
@@ -35,5 +37,5 @@ async def _waits_for(parts: Parts) -> str | None:
         await parts.db.ping()
     except StorageAway:
         return "The database does not answer."
-    state = parts.engine.state
+    state = parts.fleet.state
     return None if state.phase == "ready" else state.detail

@@ -2,9 +2,6 @@
 
 import asyncio
 import os
-import secrets
-import sys
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +9,16 @@ import typer
 from rich.console import Console
 from sqlalchemy.exc import ArgumentError
 
-from gateway.bootstrap import HomeRefused, take_home
+from gateway.bootstrap import HomeRefused, read_credentials, take_home
 from gateway.cli.console import load_settings, stop
 from gateway.cli.model_folder import model_folder
 from gateway.cli.start_up import tell
-from gateway.remote_engine import RemoteEngine
-from gateway.serve import EngineHost, Started, model_name
+from gateway.deployments.first import model_name
+from gateway.deployments.local_engine import Engines
+from gateway.serve import Started
 from gateway.serve import serve as serve_gateway
 from gateway.server import PortTaken, listen
 from gateway.settings import Settings
-from gateway.supervisor import Supervisor
 from gateway.telemetry import log_to
 from storage import StorageError
 
@@ -42,10 +39,10 @@ def serve(
     try:
         with take_home(settings.home):
             _require_free_ports(settings)
-            folder = None if settings.engine_url else model_folder(settings.model, settings.home, Console())
+            _prepare(settings)
             with (settings.home / LOG).open("a") as log:
                 log_to(log)
-                asyncio.run(_run(settings, folder))
+                asyncio.run(_run(settings))
     except (PortTaken, HomeRefused, StorageError, ArgumentError) as error:
         stop(str(error))
     except KeyboardInterrupt:
@@ -58,37 +55,29 @@ def _require_free_ports(settings: Settings) -> None:
     listen(settings.host, settings.port).close()
 
 
-async def _run(settings: Settings, folder: Path | None) -> None:
-    async with _engine(settings, folder) as engine:
-        telling: list[asyncio.Task[None]] = []
+async def _run(settings: Settings) -> None:
+    telling: list[asyncio.Task[None]] = []
 
-        def announce(started: Started) -> None:
-            name = model_name(settings.model)
-            telling.append(asyncio.create_task(tell(started, engine, name, settings.home, typer.echo)))
+    def announce(started: Started) -> None:
+        name = _name_to_try(started, settings)
+        telling.append(asyncio.create_task(tell(started, started.fleet, name, settings.home, typer.echo)))
 
-        try:
-            await serve_gateway(settings, engine, announce)
-        finally:
-            for task in telling:
-                task.cancel()
-            await asyncio.gather(*telling, return_exceptions=True)
-
-
-def _engine(settings: Settings, folder: Path | None) -> AbstractAsyncContextManager[EngineHost]:
-    if folder is None:
-        assert settings.engine_url is not None
-        if settings.worker_secret is None:
-            stop("SPECGATE_ENGINE_URL needs SPECGATE_WORKER_SECRET, the secret that the engine was started with.", 2)
-        return RemoteEngine(settings.engine_url, settings.worker_secret.get_secret_value())
-    secret = settings.worker_secret.get_secret_value() if settings.worker_secret else secrets.token_urlsafe(32)
-    return Supervisor(worker_command(settings, folder), secret, settings.home / "engine.log")
+    try:
+        await serve_gateway(settings, Engines(settings), announce)
+    finally:
+        for task in telling:
+            task.cancel()
+        await asyncio.gather(*telling, return_exceptions=True)
 
 
-def worker_command(settings: Settings, folder: Path) -> list[str]:
-    command = [sys.executable, "-m", "inference", "--child", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--model-folder", str(folder), "--model-name", model_name(settings.model), "--device", settings.device]
-    if settings.dtype:
-        command += ["--dtype", settings.dtype]
-    if settings.max_model_len:
-        command += ["--max-model-len", str(settings.max_model_len)]
-    return command
+def _prepare(settings: Settings) -> None:
+    """What the first start should not do without being seen; later ones do it in the background."""
+    if settings.engine_url is None and read_credentials(settings.home) is None:
+        model_folder(settings.model, settings.home, Console())
+    if settings.engine_url is not None and settings.worker_secret is None:
+        stop("SPECGATE_ENGINE_URL needs SPECGATE_WORKER_SECRET, the secret that the engine was started with.", 2)
+
+
+def _name_to_try(started: Started, settings: Settings) -> str:
+    enabled = [name for name, state in started.fleet.states.items() if state.phase != "disabled"]
+    return enabled[0] if enabled else model_name(settings.model)

@@ -18,6 +18,8 @@ async def tell(started: Started, engine: HasState, model: str, home: Path, say: 
     """Returns when the engine is ready or given up. New keys are told whatever happens to the engine."""
     if started.recovered:
         say(f"Settled {started.recovered} requests that an earlier run left open.")
+    for remark in started.remarks:
+        say(remark)
     say(f"Listening on {started.url} (durability: {started.durability}). {started.url}/readyz says what it waits for.")
     if started.admin_url not in (None, started.url):
         say(f"Admin routes are on {started.admin_url}.")

@@ -17,24 +17,33 @@ SMALLEST_TOP_P = 1e-9
 """`top_p` 0 keeps the likeliest token only."""
 
 
-def chat_requests(request: ChatRequest, request_id: str, cache_salt: str) -> tuple[GenerationRequest, ...]:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the gateway adds to what was asked."""
+
+    cache_salt: str
+    config_version: int | None = None
+    """The drafter configuration at the request's admission."""
+
+
+def chat_requests(request: ChatRequest, request_id: str, terms: Terms) -> tuple[GenerationRequest, ...]:
     messages = tuple(ChatMessage(role=_role(m.role), content=m.content) for m in request.messages)
-    return (_request(request, request_id, cache_salt, request.limit, messages=messages),)
+    return (_request(request, request_id, terms, request.limit, messages=messages),)
 
 
-def completion_requests(request: CompletionRequest, request_id: str, cache_salt: str) -> tuple[GenerationRequest, ...]:
+def completion_requests(request: CompletionRequest, request_id: str, terms: Terms) -> tuple[GenerationRequest, ...]:
     asked = [{"prompt": p} if isinstance(p, str) else {"prompt_token_ids": p} for p in request.prompt]
     ids = [request_id] if len(asked) == 1 else [f"{request_id}-{i}" for i in range(len(asked))]
-    return tuple(_request(request, i, cache_salt, request.limit, **a) for i, a in zip(ids, asked, strict=True))
+    return tuple(_request(request, i, terms, request.limit, **a) for i, a in zip(ids, asked, strict=True))
 
 
-def _request(request: Common, request_id: str, cache_salt: str, limit: int | None, **prompt: Any) -> GenerationRequest:
+def _request(request: Common, request_id: str, terms: Terms, limit: int | None, **prompt: Any) -> GenerationRequest:
     return GenerationRequest(
         request_id=request_id,
         sampling=_sampling(request, limit),
         prediction=request.prediction,
-        cache_salt=cache_salt,
-        speculation=SpeculationRequest(mode=request.speculation or "auto"),
+        cache_salt=terms.cache_salt,
+        speculation=SpeculationRequest(mode=request.speculation or "auto", config_version=terms.config_version),
         **prompt,
     )
 

@@ -7,8 +7,8 @@ of which all but one count as accepted from the prediction. It keeps what it saw
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
+from gateway.supervisor import EngineState
 from inference.protocol import (
     Accepted,
     EngineError,
@@ -19,8 +19,10 @@ from inference.protocol import (
     Timings,
     TokenEvent,
     TokenUsage,
+    WorkerLoad,
     WorkerReady,
 )
+from inference.speculation_config import SpeculationConfig
 
 WORDS = ("Hello", ",", " world", "!")
 
@@ -98,12 +100,14 @@ class Choice:
 class FakeEngine:
     def __init__(self, script: Script | None = None) -> None:
         self.script = script or Script()
-        self.state = SimpleNamespace(phase="ready", detail="The engine is ready.")
+        self.state = EngineState("ready", "The engine is ready.")
         self.requests: list[GenerationRequest] = []
         self.aborted: list[str] = []
         self.closed: list[str] = []
         """Streams that ended, however."""
         self.sent = 0
+        self.config = SpeculationConfig(version=0)
+        """The drafters it was told to run."""
         self.release = asyncio.Event()
         self._aborts: dict[str, asyncio.Event] = {}
 
@@ -126,6 +130,14 @@ class FakeEngine:
 
     async def ready(self) -> WorkerReady:
         return WorkerReady(model="fake", max_model_len=8192, vocab_size=100, fingerprint="fake-fp32")
+
+    async def load(self) -> WorkerLoad:
+        busy = len(self.requests) - len(self.closed)
+        version = self.config.version
+        return WorkerLoad(waiting=0, running=busy, free_blocks=9, num_blocks=9, passes=0, config_version=version)
+
+    async def set_speculation(self, config: SpeculationConfig) -> None:
+        self.config = config
 
     async def abort(self, request_id: str) -> None:
         self.aborted.append(request_id)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,8 @@ def settings_for(home: Path, **members: Any) -> Settings:
 @asynccontextmanager
 async def running(home: Path, engine: FakeEngine, **members: Any) -> AsyncIterator[Gateway]:
     settings = settings_for(home, **members)
-    async with open_parts(settings, engine) as (parts, credentials, _):
+    async with open_parts(settings, lambda *_: nullcontext(engine)) as (parts, opened):
+        credentials = opened.credentials
         async with serving(parts) as url, client(url, credentials.inference_key) as http:
             gateway = Gateway(url, credentials.inference_key, credentials.operator_key, parts, engine, http)
             yield gateway

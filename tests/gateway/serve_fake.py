@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from gateway.serve import Started, serve
@@ -19,4 +20,5 @@ def announce(started: Started) -> None:
 
 if __name__ == "__main__":
     home, script, settings = Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
-    asyncio.run(serve(settings_for(home, **settings), FakeEngine(Script(words=WORDS, **script)), announce))
+    engine = FakeEngine(Script(words=WORDS, **script))
+    asyncio.run(serve(settings_for(home, **settings), lambda *_: nullcontext(engine), announce))

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from gateway.supervisor import EngineState
 from storage import StorageAway
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import running, serving
@@ -37,13 +37,16 @@ async def test_health_says_what_it_waits_for(tmp_path: Path) -> None:
     async with running(tmp_path, engine) as gateway, httpx.AsyncClient(base_url=gateway.url) as probe:
         assert (await probe.get("/livez")).json() == {"status": "ok"}
         ready = await probe.get("/readyz")
-        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "durability": "process"})
+        deployments = {"smollm2-135m": {"phase": "ready", "detail": "It is ready."}}
+        told = {"status": "ready", "durability": "process", "deployments": deployments}
+        assert (ready.status_code, ready.json()) == (200, told)
 
-        engine.state = SimpleNamespace(phase="loading", detail="The engine loads its weights.")
+        engine.state = EngineState("loading", "The engine loads its weights.")
         waiting = await probe.get("/readyz")
         assert (waiting.status_code, waiting.json()["waits_for"]) == (503, "The engine loads its weights.")
         assert waiting.json()["error"]["code"] == "not_ready"
         assert waiting.json()["durability"] == "process"
+        assert waiting.json()["deployments"]["smollm2-135m"]["phase"] == "loading"
         assert waiting.headers["retry-after"] == "1"
         assert (await probe.get("/livez")).status_code == 200
 

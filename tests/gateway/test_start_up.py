@@ -32,7 +32,7 @@ class Engine:
 
 async def told(engine: Engine, *new: str) -> list[str]:
     said: list[str] = []
-    started = Started("http://127.0.0.1:1", None, credentials(*new), "process", 2)
+    started = Started("http://127.0.0.1:1", None, credentials(*new), "process", 2, engine)  # type: ignore[arg-type]
     await tell(started, engine, "tiny", Path("/h"), said.append)
     return said
 
@@ -77,3 +77,13 @@ def test_the_curl_line_reads_the_key_from_a_home_with_an_awkward_name(tmp_path: 
     assert arguments[0] == "http://127.0.0.1:1/v1/chat/completions"
     assert f"authorization: Bearer {INFERENCE}" in arguments
     assert json.loads(arguments[-1])["model"] == "tiny"
+
+
+@pytest.mark.anyio
+async def test_settings_that_are_not_followed_are_told_first() -> None:
+    engine = Engine([EngineState("ready", "")])
+    said: list[str] = []
+    remark = "SPECGATE_DEVICE is cuda, but deployment tiny has cpu."
+    started = Started("http://127.0.0.1:1", None, credentials(), "process", 0, engine, (remark,))  # type: ignore[arg-type]
+    await tell(started, engine, "tiny", Path("/h"), said.append)
+    assert said[0] == remark

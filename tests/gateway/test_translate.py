@@ -8,13 +8,13 @@ import pytest
 from gateway.openai.parse import parse
 from gateway.openai.schema import ChatRequest, CompletionRequest
 from gateway.openai.sse import frame
-from gateway.openai.translate import chat_requests, completion_requests
+from gateway.openai.translate import Terms, chat_requests, completion_requests
 from inference.protocol import GenerationRequest, SamplingParams
 from tests.gateway.running import chat_body
 
 
 def chat(**members: Any) -> GenerationRequest:
-    (request,) = chat_requests(parse(json.dumps(chat_body(**members)).encode(), ChatRequest), "r1", "salt")
+    (request,) = chat_requests(parse(json.dumps(chat_body(**members)).encode(), ChatRequest), "r1", Terms("salt", 3))
     return request
 
 
@@ -31,6 +31,7 @@ def test_chat() -> None:
         max_completion_tokens=9,
     )
     assert (request.request_id, request.cache_salt, request.prediction) == ("r1", "salt", "text")
+    assert (request.speculation.mode, request.speculation.config_version) == ("off", 3)
     assert request.messages is not None
     assert [(m.role, m.content) for m in request.messages] == [("system", "Be brief."), ("user", "Hi")]
     assert request.speculation.mode == "off"
@@ -44,7 +45,7 @@ def test_defaults_are_openais() -> None:
     assert request.sampling == SamplingParams(max_tokens=None, temperature=1.0, top_p=1.0, seed=None, n=1, stop=())
     assert (request.prediction, request.speculation.mode, request.forced_output) == (None, "auto", None)
     legacy = parse(b'{"model": "m", "prompt": "x"}', CompletionRequest)
-    assert completion_requests(legacy, "r", "")[0].sampling.max_tokens == 16
+    assert completion_requests(legacy, "r", Terms(""))[0].sampling.max_tokens == 16
 
 
 def test_top_p_zero_keeps_the_likeliest_token() -> None:

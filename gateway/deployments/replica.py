@@ -1,0 +1,96 @@
+"""One engine of a deployment, looked at all the time: how busy it is, and whether it runs the drafters it should.
+
+An engine that was away gets the newest configuration when it is back; one that refuses it keeps its old one, and
+`refusal` says why.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from gateway.deployments.host import EngineHost, Wanted
+from inference.protocol import EngineError, WorkerLoad, WorkerReady
+
+LOOK_SECONDS = 0.5
+ANSWER_SECONDS = 8.0
+COOL_SECONDS = 5.0
+"""How long a replica that lost a request is passed over while another can serve."""
+
+
+class Replica:
+    """`engine` is entered and left by whoever made it."""
+
+    def __init__(
+        self,
+        index: int,
+        engine: EngineHost,
+        wanted: Wanted,
+        look: float = LOOK_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.index, self.engine = index, engine
+        self.in_flight = 0
+        self.facts: WorkerReady | None = None
+        self.load: WorkerLoad | None = None
+        """None: it is not there."""
+        self.refusal: str | None = None
+        self._wanted, self._look, self._clock = wanted, look, clock
+        self._cool_until = 0.0
+        self._news = asyncio.Event()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.engine.state.phase == "ready"
+
+    @property
+    def cools(self) -> bool:
+        return self._clock() < self._cool_until
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it runs the drafters it should, or newer ones that another gateway told it."""
+        return self.load is not None and self.load.config_version >= self._wanted().version
+
+    def cool(self) -> None:
+        self._cool_until = self._clock() + COOL_SECONDS
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+    def nudge(self) -> None:
+        """Something changed: look now."""
+        self._news.set()
+
+    async def keep_looking(self) -> None:
+        while True:
+            await self.look()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look):
+                    await self._news.wait()
+            self._news.clear()
+
+    async def look(self) -> None:
+        if not self.is_ready:
+            self.load = self.facts = None
+            return
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                self.facts = self.facts or await self.engine.ready()
+                self.load = await self.engine.load()
+                await self._configure()
+            self.refusal = None
+        except EngineError as error:
+            self.refusal = str(error)
+        except TimeoutError:
+            self.refusal = f"It said nothing for {ANSWER_SECONDS:.0f} s."
+
+    async def _configure(self) -> None:
+        if not self.is_current:
+            await self.engine.set_speculation(self._wanted())
+            self.load = await self.engine.load()
