@@ -48,7 +48,7 @@ class Credentials:
     operator_key: str = field(repr=False)
     secret: bytes = field(default=b"", repr=False)
     new: frozenset[str] = frozenset()
-    """Which of `inference_key` and `operator_key` were made by this start, and are to be shown once."""
+    """Which of `inference_key` and `operator_key` this start drew, and are to be shown once; never a preset one."""
 
 
 async def bootstrap(
@@ -63,7 +63,9 @@ async def bootstrap(
         new = await _ensure(Tenants(session), ApiKeys(session), credentials)
         # Before the commit: a key must never be in the database alone, where only its hash would be left.
         _write(home, credentials)
-    return replace(credentials, secret=loaded, new=frozenset(new))
+    preset = {bootstrap_key, admin_key}
+    drawn = frozenset(name for name in new if getattr(credentials, name) not in preset)
+    return replace(credentials, secret=loaded, new=drawn)
 
 
 async def reset_admin(home: Path, db: Database) -> str:
