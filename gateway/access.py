@@ -45,6 +45,37 @@ HOLDERS: Mapping[Scope, frozenset[KeyKind]] = {
     "limits.write": OF_OPERATOR,
 }
 
+PROJECT = "/v1/organization/projects/{project_id}"
+ADMIN_KEYS = "/v1/organization/admin_api_keys"
+ORGANIZATION: Mapping[str, tuple[str, ...]] = {
+    "/v1/organization/projects": ("GET", "POST"),
+    PROJECT: ("GET", "POST"),
+    f"{PROJECT}/archive": ("POST",),
+    f"{PROJECT}/service_accounts": ("GET", "POST"),
+    f"{PROJECT}/service_accounts/{{account_id}}": ("GET", "POST", "DELETE"),
+    f"{PROJECT}/service_accounts/{{account_id}}/api_keys": ("POST",),
+    f"{PROJECT}/api_keys": ("GET",),
+    f"{PROJECT}/api_keys/{{key_id}}": ("GET", "POST", "DELETE"),
+    f"{PROJECT}/api_keys/{{key_id}}/rotate": ("POST",),
+    f"{PROJECT}/rate_limits": ("GET",),
+    f"{PROJECT}/rate_limits/{{rate_limit_id}}": ("POST",),
+    ADMIN_KEYS: ("GET", "POST"),
+    f"{ADMIN_KEYS}/{{key_id}}": ("GET", "DELETE"),
+    f"{ADMIN_KEYS}/{{key_id}}/rotate": ("POST",),
+}
+TENANTS: Mapping[str, tuple[str, ...]] = {
+    "/admin/v1/tenants": ("GET", "POST"),
+    "/admin/v1/tenants/{tenant_id}": ("GET", "PATCH"),
+    "/admin/v1/tenants/{tenant_id}/suspend": ("POST",),
+    "/admin/v1/tenants/{tenant_id}/resume": ("POST",),
+}
+
+
+def _rows(read: Scope, write: Scope, paths: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, str], Scope]:
+    """A GET reads, every other method writes."""
+    return {(method, path): read if method == "GET" else write for path, methods in paths.items() for method in methods}
+
+
 NO_KEY = frozenset({("GET", "/livez"), ("GET", "/readyz")})
 """Answered to anyone."""
 ROUTES: Mapping[tuple[str, str], Scope] = {
@@ -53,6 +84,10 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/models"): "self",
     ("GET", "/v1/models/{model:path}"): "self",
     ("GET", "/v1/organization/usage/completions"): "usage.read",
+    ("GET", "/v1/organization/audit_logs"): "audit.read",
+    **_rows("organization.read", "organization.write", ORGANIZATION),
+    ("GET", "/admin/v1/audit/verify"): "tenants.read",
+    **_rows("tenants.read", "tenants.write", TENANTS),
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gateway.errors import InvalidRequest
+from gateway.query import integer, read_query
 from storage.usage import Group, UsageQuery
 
 WIDTHS = {"1m": (60, 60, 1440), "1h": (3600, 24, 168), "1d": (86400, 7, 31)}
@@ -68,16 +69,8 @@ class ReportQuery:
 
 def parse_query(items: Iterable[tuple[str, str]], now: int) -> ReportQuery:
     """Lists are read with and without `[]`. Raises InvalidRequest, also for what this report cannot filter by."""
-    lists: dict[str, list[str]] = {name: [] for name in LISTS}
-    singles: dict[str, str] = {}
-    for raw, value in items:
-        name = raw.removesuffix("[]")
-        if name in lists:
-            lists[name].append(value)
-        elif raw in SINGLES:
-            singles[name] = value
-        else:
-            raise InvalidRequest(f"Unknown parameter: '{raw}'. This report takes {', '.join((*SINGLES, *LISTS))}.", raw)
+    query = read_query(items, SINGLES, LISTS)
+    singles, lists = query.singles, query.lists
     width, default_limit, max_limit = _width(singles.get("bucket_width", "1d"))
     start, end = _range(singles, width, now)
     first = start - start % width
@@ -86,7 +79,7 @@ def parse_query(items: Iterable[tuple[str, str]], now: int) -> ReportQuery:
         end=end,
         width=width,
         first=_page(singles["page"], first, end, width) if "page" in singles else first,
-        limit=_integer("limit", singles["limit"], 1, max_limit) if "limit" in singles else default_limit,
+        limit=integer("limit", singles["limit"], 1, max_limit) if "limit" in singles else default_limit,
         group_by=_groups(lists["group_by"]),
         project_ids=tuple(lists["project_ids"]),
         api_key_ids=tuple(lists["api_key_ids"]),
@@ -104,11 +97,11 @@ def _range(singles: Mapping[str, str], width: int, now: int) -> tuple[int, int]:
     """Without an end: to the end of the running bucket."""
     if "start_time" not in singles:
         raise InvalidRequest("start_time is required: unix seconds, UTC.", "start_time", "missing_required_parameter")
-    start = _integer("start_time", singles["start_time"], 0, LATEST - 1)
+    start = integer("start_time", singles["start_time"], 0, LATEST - 1)
     running = max(now, start)
     end = running - running % width + width
     if "end_time" in singles:
-        end = _integer("end_time", singles["end_time"], 0, LATEST - 1)
+        end = integer("end_time", singles["end_time"], 0, LATEST - 1)
     if end <= start:
         raise InvalidRequest("end_time must be after start_time; it is exclusive.", "end_time")
     return start, end
@@ -127,13 +120,6 @@ def _groups(names: Sequence[str]) -> tuple[str, ...]:
         if name not in GROUPS:
             raise InvalidRequest(f"Invalid group_by: use {', '.join(GROUPS)}.", "group_by")
     return tuple(dict.fromkeys(names))
-
-
-def _integer(name: str, text: str, least: int, most: int) -> int:
-    value = int(text) if re.fullmatch(r"[0-9]{1,15}", text) else -1
-    if not least <= value <= most:
-        raise InvalidRequest(f"Invalid {name}: use an integer from {least} to {most}.", name)
-    return value
 
 
 def utc(seconds: int) -> datetime:

@@ -108,6 +108,12 @@ class ApiKeys:
         statement = update(api_keys).where(_k.public_id == public_id, _k.revoked_at.is_(None))
         return (await self._session.execute(statement.values(revoked_at=datetime.now(UTC)))).rowcount == 1
 
+    async def revoke_of(self, service_account_id: str) -> Sequence[str]:
+        """Every key of a service account; returns those that this ended."""
+        statement = update(api_keys).where(_k.service_account_id == service_account_id, _k.revoked_at.is_(None))
+        ended = statement.values(revoked_at=datetime.now(UTC)).returning(_k.public_id)
+        return sorted((await self._session.scalars(ended)).all())
+
     async def touch(self, public_ids: Sequence[str]) -> None:
         """Note that these keys were used now; `needs_touch` says when that is worth a write."""
         statement = update(api_keys).where(_k.public_id.in_(public_ids))

@@ -5,6 +5,7 @@ unit of work.
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from storage.database import Session
 from storage.ids import uuid7
 from storage.inserts import insert_once
 from storage.models import audit_ends, audit_events
+from storage.paging import Cursor, page
 from storage.redaction import redacted, without_keys
 from storage.texts import check_text
 from storage.values.audit import Actor, AuditEvent, AuditQuery, AuditReport, Document, Head
@@ -67,13 +69,11 @@ class Audit:
         await self._session.execute(audit_events.insert().values(event))
         return await self._move_head(Head(event["seq"], event["mac"]))
 
-    async def list(self, query: AuditQuery) -> list[AuditEvent]:
-        """One more than `limit` where there are more. An unknown cursor finds nothing."""
-        statement = select(audit_events).where(*_scope(query)).limit(query.limit + 1)
-        if query.before is not None:
-            rows = list(await self._session.execute(statement.order_by(_e.seq)))
-            return [_event(row) for row in rows]
-        return [_event(row) for row in await self._session.execute(statement.order_by(_e.seq.desc()))]
+    async def page(self, query: AuditQuery, cursor: Cursor) -> tuple[list[AuditEvent], bool]:
+        """Newest first, and whether more follow. Raises UnknownCursor."""
+        statement = select(audit_events).where(*_scope(query))
+        rows, has_more = await page(self._session, statement, _e.seq, _e.id, replace(cursor, order="desc"))
+        return [_event(row) for row in rows], has_more
 
     async def verify(self) -> AuditReport:
         """Follow the whole chain, and compare its end with the head."""
@@ -124,15 +124,7 @@ def _scope(query: AuditQuery) -> list[ColumnElement[bool]]:
         scope.append(_e.at >= query.since)
     if query.until is not None:
         scope.append(_e.at < query.until)
-    if query.after is not None:
-        scope.append(_e.seq < _seq_of(query.after))
-    if query.before is not None:
-        scope.append(_e.seq > _seq_of(query.before))
     return scope
-
-
-def _seq_of(id: str) -> Any:
-    return select(_e.seq).where(_e.id == id).scalar_subquery()
 
 
 def _event(row: Row[Any]) -> AuditEvent:

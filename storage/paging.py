@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, Select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, literal, tuple_
 
 from storage.database import Session
 from storage.errors import UnknownCursor
@@ -47,4 +47,4 @@ async def _place_of(
     found = (await session.execute(statement.with_only_columns(made, id).where(id == named))).one_or_none()
     if found is None:
         raise UnknownCursor(param)
-    return tuple_(*found)
+    return tuple_(literal(found[0], made.type), literal(found[1], id.type))

@@ -59,12 +59,9 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """Newest first. `tenant_id` None: every tenant, and the installation's own events."""
+    """Which events. `tenant_id` None: every tenant's, and the installation's own."""
 
     tenant_id: str | None = None
-    limit: int = 20
-    after: str | None = None
-    before: str | None = None
     actions: Sequence[str] = ()
     actor_ids: Sequence[str] = ()
     project_ids: Sequence[str] = ()
