@@ -11,7 +11,7 @@ from inference.speculation.proposer import NO_DRAFT, DraftBatch, DraftItem, Prop
 
 
 class Cascade:
-    """Itself a proposer. On equal terms the earlier member wins."""
+    """Itself a proposer. Of members that say the same, the earlier wins."""
 
     name = "cascade"
 
@@ -31,4 +31,11 @@ class Cascade:
         offered = [proposal for proposal in proposals if proposal]
         if len(offered) < 2:
             return offered[0] if offered else NO_DRAFT
-        return max(offered, key=lambda proposal: self._length.plan(item, proposal, Load(rows, rows)).worth)
+        plans = [self._length.plan(item, proposal, Load(rows, rows)) for proposal in offered]
+        best = max(range(len(offered)), key=lambda i: plans[i].worth)
+        return first_to_say(offered, offered[best].tokens[: plans[best].length])
+
+
+def first_to_say(offered: Items[Proposal], tokens: tuple[int, ...]) -> Proposal:
+    """The earliest member's proposal that begins with `tokens`: who says the same first, is credited with it."""
+    return next(proposal for proposal in offered if proposal.tokens[: len(tokens)] == tokens)

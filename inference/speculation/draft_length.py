@@ -16,7 +16,7 @@ from typing import Any
 from inference.config import AdaptiveConfig
 from inference.speculation.pass_cost import PassCost
 from inference.speculation.proposer import NO_DRAFT, DraftItem, Proposal
-from inference.speculation.record import LONGEST_PATIENCE, PATIENCE, Record, record_of
+from inference.speculation.record import HOT_PATIENCE, LONGEST_PATIENCE, PATIENCE, Record, record_of
 
 RUNGS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
@@ -108,7 +108,7 @@ class DraftLength:
             record.waited = 0
             return plan
         record.waited += 1
-        if record.waited < record.patience:
+        if record.waited < (HOT_PATIENCE if record.is_hot else record.patience):
             return plan
         record.waited = 0
         if plan.length > 0:

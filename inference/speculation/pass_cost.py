@@ -1,8 +1,9 @@
 """What a forward pass costs by its rows, as measured on this machine under this load.
 
     rows     1    2    3    4    6    8 …     one bucket each; a pass counts in the widest bucket it fills
-    seconds  m₁ ≤ m₂ ≤ m₃ ≤ m₄ ≤ m₆ ≤ m₈ …    medians of the latest passes, made non-decreasing, straight between
+    seconds  m₁ ≤ m₂ ≤ m₃ ≤ m₄ ≤ m₆ ≤ m₈ …    low quartiles of the latest passes, made non-decreasing, straight between
 
+Whatever else the machine does can only make a pass slower, so the low end of what was seen says best what rows cost.
 Knows only numbers. What was not measured lately is not guessed: `seconds` then says None.
 """
 
@@ -10,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median_low
+from statistics import fmean
 
 BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 WINDOW = 15
@@ -33,8 +34,13 @@ class Bucket:
     def add(self, rows: int, seconds: float, now: int) -> None:
         self.passes.append((rows, seconds))
         self.rows = fmean(rows for rows, _ in self.passes)
-        self.seconds = median_low(seconds for _, seconds in self.passes)
+        self.seconds = low_quartile([seconds for _, seconds in self.passes])
         self.seen = now
+
+
+def low_quartile(values: Sequence[float]) -> float:
+    """The least of up to four, the second least of up to eight, …"""
+    return sorted(values)[(len(values) - 1) // 4]
 
 
 def non_decreasing(values: Sequence[float], weights: Sequence[int]) -> list[float]:

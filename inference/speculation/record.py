@@ -12,6 +12,8 @@ from inference.speculation.survival import Survival
 NAME = "draft_length"
 PATIENCE = 16
 """Proposals passed over before one is drafted again; doubled while that does not pay."""
+HOT_PATIENCE = 4
+"""The same while what is passed over turns out right: asking then gives tokens, and may correct a cost."""
 LONGEST_PATIENCE = 128
 COLD = {"prediction": (0.85, 0.97), "lookup": (0.5, 0.8)}
 """Prior chances after a contradicted proposal: of the first token, of each later one."""

@@ -35,6 +35,18 @@ def test_equal_gains_go_to_the_earlier_member() -> None:
     assert Writer(cascade(Fixed("a", 1), Fixed("b", 2))).draft() == [1]
 
 
+def test_who_says_the_same_first_is_credited_with_it() -> None:
+    """A file that is both prompt and prediction is found by lookup too: the client's prediction gets the credit."""
+    prediction, lookup = Fixed("prediction", 9, 9), Fixed("lookup", 4, 5)
+    w = Writer(cascade(prediction, lookup))
+    for _ in range(8):
+        w.draft()
+        w.emit(4, 5)
+    assert w.proposal().proposer == "lookup", "it was right, and says something else"
+    prediction.answer = (4, 5, 6)
+    assert w.proposal().proposer == "prediction"
+
+
 def test_history_on_this_sequence_decides_and_no_other_sequence_feels_it() -> None:
     likely, unlikely = Fixed("prediction", 4, 4), Fixed("lookup", 5, 5)
     both = cascade(likely, unlikely)

@@ -9,7 +9,7 @@ from inference.sequence import NO_DRAFT, Proposal
 from inference.speculation.draft_length import DraftLength, Load, climb, rungs
 from inference.speculation.pass_cost import PassCost
 from inference.speculation.proposer import DraftItem
-from inference.speculation.record import LONGEST_PATIENCE, PATIENCE
+from inference.speculation.record import HOT_PATIENCE, LONGEST_PATIENCE, PATIENCE
 
 LADDER = AdaptiveConfig(mode="schedule")
 COST = AdaptiveConfig(mode="cost")
@@ -144,6 +144,13 @@ def test_a_length_of_zero_asks_again_ever_more_rarely_and_never_stops_asking() -
     later = [subject.length() for _ in range(3 * LONGEST_PATIENCE)]
     assert sum(length > 0 for length in later) == 3
     assert max(lengths) <= 4
+
+
+def test_where_the_passed_over_turns_out_right_it_asks_often() -> None:
+    """A pass measured while the machine was busy must not cost a copied file its drafts for long."""
+    subject = Subject(COST, cost_of(*STEEP)).right(kept=64)
+    lengths = [subject.length() for _ in range(4 * HOT_PATIENCE)]
+    assert [turn + 1 for turn, length in enumerate(lengths) if length] == [HOT_PATIENCE * i for i in (1, 2, 3, 4)]
 
 
 def test_an_accepted_draft_makes_it_ask_sooner_again() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from inference.speculation.pass_cost import ENOUGH, STALE, WINDOW, PassCost, non_decreasing
+from inference.speculation.pass_cost import ENOUGH, STALE, WINDOW, PassCost, low_quartile, non_decreasing
 
 
 def measured(*passes: tuple[int, float]) -> PassCost:
@@ -42,6 +42,18 @@ def test_a_hiccup_moves_nothing() -> None:
     cost = measured((1, 0.020), (1, 0.020), (8, 0.060))
     cost.observe(1, 3.0)
     assert cost.seconds(1) == 0.020
+
+
+def test_the_low_end_of_what_was_seen_counts() -> None:
+    """Two passes in three were slowed by something else."""
+    cost = measured((1, 0.020))
+    for _ in range(4):
+        cost.observe(1, 0.090)
+        cost.observe(1, 0.020)
+        cost.observe(1, 0.150)
+    assert cost.seconds(1) == 0.020
+    assert low_quartile([4.0, 3.0, 2.0, 1.0]) == 1.0
+    assert low_quartile([5.0, 4.0, 3.0, 2.0, 1.0]) == 2.0
 
 
 def test_it_follows_a_load_that_stays() -> None:
