@@ -8,20 +8,19 @@ from storage.database import Database, Session
 from storage.limits.budgets import Budgets
 from storage.limits.locks import hold
 from storage.limits.rates import Rates
-from storage.limits.rules import over, refusal, standings, with_claim
+from storage.limits.rules import over, refund, refusal, standings, with_claim
 from storage.limits.usage import usages
 from storage.limits.values import (
     DIMENSIONS,
     RATES,
     Amounts,
     Claim,
-    Dimension,
     Refusal,
     Reservation,
     Standing,
     Subject,
-    Usage,
     Used,
+    Verdict,
 )
 
 
@@ -37,7 +36,7 @@ class DatabaseLimiter:
             now = await self._clock(session)
             found = await usages(session, claim.subjects, now)
             if broken := over(claim.subjects, claim.needs, found):
-                return await self._refusal(session, claim, claim.needs, found, broken, now)
+                return await self._refusal(session, claim, claim.needs, Verdict(now, found, broken))
             await Rates(session).charge(claim, now, now + self._lease_seconds)
             await Budgets(session).hold(claim, now)
         return Reservation(claim, now, standings(claim.subjects, with_claim(claim, found, now), now))
@@ -51,7 +50,7 @@ class DatabaseLimiter:
             if any(by.of(dimension) > 0 for dimension in DIMENSIONS):
                 found = await usages(session, claim.subjects, now)
                 if broken := over(claim.subjects, by, found):
-                    return await self._refusal(session, claim, by, found, broken, now)
+                    return await self._refusal(session, claim, by, Verdict(now, found, broken))
             await Rates(session).correct(reservation, by)
             await Budgets(session).correct(reservation, by)
         return replace(reservation, claim=claim)
@@ -80,24 +79,9 @@ class DatabaseLimiter:
             now = await self._clock(session)
             return standings(subjects, await usages(session, subjects, now), now)
 
-    async def _refusal(
-        self,
-        session: Session,
-        claim: Claim,
-        needs: Amounts,
-        found: Sequence[Usage],
-        broken: tuple[int, Dimension],
-        now: float,
-    ) -> Refusal:
-        index, dimension = broken
+    async def _refusal(self, session: Session, claim: Claim, needs: Amounts, verdict: Verdict) -> Refusal:
+        assert verdict.broken is not None
+        index, dimension = verdict.broken
         rate = next((rate for rate in RATES if rate == dimension), None)
-        charges = await Rates(session).charges(claim.subjects[index], rate, now) if rate else ()
-        return refusal(claim.subjects, needs, found, broken, charges, now)
-
-
-def refund(claim: Claim, used: Used | None) -> Amounts:
-    """By how much the rates were charged wrongly; a request that never ran gives itself back too."""
-    if used is None:
-        return Amounts() - claim.needs
-    ran = Amounts(0, 1, used.input_tokens, used.output_tokens)
-    return ran - claim.needs
+        charges = await Rates(session).charges(claim.subjects[index], rate, verdict.now) if rate else ()
+        return refusal(claim.subjects, needs, replace(verdict, charges=charges))

@@ -8,7 +8,20 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from math import floor
 
-from storage.limits.values import DIMENSIONS, RATES, Amounts, Claim, Dimension, Refusal, Standing, Subject, Usage
+from storage.limits.values import (
+    DIMENSIONS,
+    NOTHING,
+    RATES,
+    Amounts,
+    Claim,
+    Dimension,
+    Refusal,
+    Standing,
+    Subject,
+    Usage,
+    Used,
+    Verdict,
+)
 
 WINDOW = 60
 CONCURRENCY_RETRY = 1.0
@@ -31,18 +44,17 @@ def over(
 def refusal(
     subjects: Sequence[Subject],
     needs: Amounts,
-    usages: Sequence[Usage],
-    found: tuple[int, Dimension],
-    charges: Iterable[tuple[int, int]],
-    now: float,
+    verdict: Verdict,
 ) -> Refusal:
-    """`charges`: (second, amount) that count against the limit that was found, where it is a rate."""
-    index, dimension = found
-    subject, used, needed = subjects[index], usages[index].amounts.of(dimension), needs.of(dimension)
+    """Where a verdict is broken."""
+    assert verdict.broken is not None
+    index, dimension = verdict.broken
+    subject, used, needed = subjects[index], verdict.usages[index].amounts.of(dimension), needs.of(dimension)
     limit = subject.limits.of(dimension)
     assert limit is not None
-    retry_after = None if needed > limit else _wait(dimension, used + needed - limit, charges, now)
-    return Refusal(subject, dimension, limit, used, needed, retry_after, standings(subjects, usages, now))
+    retry_after = None if needed > limit else _wait(dimension, used + needed - limit, verdict)
+    told = standings(subjects, verdict.usages, verdict.now)
+    return Refusal(subject, dimension, limit, used, needed, retry_after, told)
 
 
 def standings(subjects: Sequence[Subject], usages: Sequence[Usage], now: float) -> tuple[Standing, ...]:
@@ -60,6 +72,12 @@ def with_claim(claim: Claim, usages: Sequence[Usage], now: float) -> list[Usage]
     return [Usage(usage.amounts + claim.needs, floor(now)) for usage in usages]
 
 
+def refund(claim: Claim, used: Used | None) -> Amounts:
+    """By how much the rates were charged wrongly; a request that never ran gives itself back too."""
+    ran = NOTHING if used is None else Amounts(1, 1, used.input_tokens, used.output_tokens)
+    return ran - claim.needs
+
+
 def month_of(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
 
@@ -70,15 +88,15 @@ def month_ends(now: float) -> float:
     return datetime(year, month, 1, tzinfo=UTC).timestamp()
 
 
-def _wait(dimension: Dimension, surplus: int, charges: Iterable[tuple[int, int]], now: float) -> float:
+def _wait(dimension: Dimension, surplus: int, verdict: Verdict) -> float:
     if dimension == "concurrency":
         return CONCURRENCY_RETRY
     if dimension not in RATES:
-        return month_ends(now) - now
-    for second, amount in sorted(charges):
+        return month_ends(verdict.now) - verdict.now
+    for second, amount in sorted(verdict.charges):
         surplus -= amount
         if surplus <= 0:
-            return second + WINDOW + 1 - now
+            return second + WINDOW + 1 - verdict.now
     return float(WINDOW + 1)
 
 

@@ -3,8 +3,8 @@
 Amounts are integers. Times are unix seconds of the store's clock.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 Scope = Literal["tenant", "project", "key"]
@@ -39,6 +39,16 @@ class Limits:
     def limits_any(self, *dimensions: Dimension) -> bool:
         return any(self.of(dimension) is not None for dimension in dimensions)
 
+    def share(self, parts: int) -> "Limits":
+        """What one of so many gateways may let pass alone: at least 1 of what is not 0; budgets are not shared out."""
+        shares = {d: None if (limit := self.of(d)) is None else limit and max(1, limit // parts) for d in TRAFFIC}
+        return replace(self, **shares)
+
+    def rest(self, charged: "Amounts", parts: int) -> "Limits":
+        """One gateway's share of what the rates leave."""
+        limited = {rate: limit for rate in RATES if (limit := self.of(rate)) is not None}
+        return Limits(**{rate: max(0, limit - charged.of(rate)) // parts for rate, limit in limited.items()})
+
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
@@ -58,8 +68,14 @@ class Amounts:
     def __add__(self, other: "Amounts") -> "Amounts":
         return Amounts(*(self.of(dimension) + other.of(dimension) for dimension in DIMENSIONS))
 
+    def __neg__(self) -> "Amounts":
+        return Amounts(*(-self.of(dimension) for dimension in DIMENSIONS))
+
     def __sub__(self, other: "Amounts") -> "Amounts":
-        return Amounts(*(self.of(dimension) - other.of(dimension) for dimension in DIMENSIONS))
+        return self + -other
+
+
+NOTHING = Amounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +154,18 @@ class Usage:
     amounts: Amounts = Amounts()
     newest: int | None = None
     """The second of the last charge that still counts against its rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a store found. `broken`: the subject's index and the dimension that refuse; None where it is done."""
+
+    now: float
+    usages: list[Usage]
+    """Before the claim."""
+    broken: tuple[int, Dimension] | None = None
+    charges: Sequence[tuple[int, int]] = ()
+    """(second, amount) that count against what is broken, where that is a rate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -10,8 +11,9 @@ import pytest
 from storage import Database
 from storage.schema import upgrade
 from storage.tenants import Tenants
-from tests.storage.limiting import Bench, in_database
+from tests.storage.limiting import Bench, in_database, in_redis
 from tests.storage.postgres import Server, server
+from tests.storage.valkey import empty, redis_url
 
 
 @pytest.fixture(scope="session")
@@ -66,11 +68,25 @@ async def db(url: str) -> AsyncIterator[Database]:
     await database.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
+def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_url(tmp_path_factory.mktemp("valkey")) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    """A limiter on each store."""
-    database = await Database.open(str(request.getfixturevalue(f"{request.param}_url")))
+    """A limiter on each store; Redis is empty, and has SQLite beside it for the budgets."""
+    databases = {"redis": "sqlite_url"}
+    url = str(request.getfixturevalue(databases.get(request.param, f"{request.param}_url")))
+    database = await Database.open(url)
     bench = Bench(database)
-    async with in_database(bench) as bench.limiter:
+    async with AsyncExitStack() as stack:
+        if request.param == "redis":
+            valkey_url = str(request.getfixturevalue("valkey_url"))
+            await empty(valkey_url)
+            bench.limiter = await stack.enter_async_context(in_redis(bench, valkey_url))
+        else:
+            bench.limiter = await stack.enter_async_context(in_database(bench))
         yield bench
     await database.close()

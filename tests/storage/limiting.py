@@ -1,7 +1,7 @@
 """A limiter of any store under a clock that the test moves."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -9,7 +9,11 @@ from typing import Any
 from storage import Database
 from storage.database import Session
 from storage.limits.database_limiter import DatabaseLimiter
+from storage.limits.held_budgets import HeldBudgets
 from storage.limits.limiter import Limiter
+from storage.limits.redis_limiter import RedisLimiter
+from storage.limits.redis_rates import RedisRates
+from storage.limits.shared_rates import SharedRates
 from storage.limits.values import Claim, Dimension, Limits, Price, Refusal, Reservation, Scope, Subject
 
 JULY = 1_782_900_000.25
@@ -74,9 +78,16 @@ def subject(scope: Scope, id: str = "a", **limits: int) -> Subject:
     return Subject(scope, id, Limits(**limits))
 
 
-Open = Callable[[Bench], AbstractAsyncContextManager[Limiter]]
-
-
 @asynccontextmanager
 async def in_database(bench: Bench) -> AsyncIterator[Limiter]:
     yield DatabaseLimiter(bench.db, LEASE, bench.database_clock)
+
+
+@asynccontextmanager
+async def in_redis(bench: Bench, url: str, patience: float = 5.0) -> AsyncIterator[Limiter]:
+    rates = RedisRates(url, LEASE, patience, lambda: bench.now)
+    shared = SharedRates(rates, lambda: 4, LEASE, lambda: bench.now)
+    await shared.start()
+    assert shared.mode == "shared"
+    yield RedisLimiter(shared, HeldBudgets(bench.db, bench.database_clock))
+    await shared.close()
