@@ -69,6 +69,12 @@ TENANTS: Mapping[str, tuple[str, ...]] = {
     "/admin/v1/tenants/{tenant_id}/suspend": ("POST",),
     "/admin/v1/tenants/{tenant_id}/resume": ("POST",),
 }
+DEPLOYMENTS: Mapping[str, tuple[str, ...]] = {
+    "/admin/v1/deployments": ("GET", "POST"),
+    "/admin/v1/deployments/{deployment_id}": ("GET", "PATCH", "DELETE"),
+    "/admin/v1/deployments/{deployment_id}/versions": ("GET",),
+    "/admin/v1/deployments/{deployment_id}/rollback": ("POST",),
+}
 
 
 def _rows(read: Scope, write: Scope, paths: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, str], Scope]:
@@ -88,6 +94,7 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     **_rows("organization.read", "organization.write", ORGANIZATION),
     ("GET", "/admin/v1/audit/verify"): "tenants.read",
     **_rows("tenants.read", "tenants.write", TENANTS),
+    **_rows("deployments.read", "deployments.write", DEPLOYMENTS),
 }
 
 

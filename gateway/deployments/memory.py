@@ -41,23 +41,25 @@ class Memory:
         }
 
 
+UNKNOWN = Memory("unknown")
+
+
 def measured(facts: WorkerReady) -> Memory:
     return Memory("measured", facts.weights_bytes, facts.cache_bytes)
 
 
-def estimated(spec: DeploymentSpec, folder: Path | None) -> Memory:
+def estimated(spec: DeploymentSpec, home: Path) -> Memory:
     """From the sizes of the weight files and what the configuration says of the layers."""
+    folder = home / "models" / spec.model  # a path that begins at the root stands for itself
     try:
-        config = json.loads((folder / "config.json").read_text()) if folder else None
-        if config is None or folder is None:
-            return Memory("unknown")
+        config = json.loads((folder / "config.json").read_text())
         saved = str(config.get("dtype") or config.get("torch_dtype") or "float32")
         number = BYTES[spec.dtype] if spec.dtype else 4 if spec.device == "cpu" else BYTES.get(saved, 4)
         stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
         weights = stored * number // BYTES.get(saved, 4)
         cache = round(spec.cache_gib * GIB) if spec.cache_gib else CACHE_TOKENS * _bytes_per_token(config, number)
     except (OSError, ValueError, KeyError, TypeError):
-        return Memory("unknown")
+        return UNKNOWN
     return Memory("estimated", weights, cache)
 
 

@@ -46,6 +46,8 @@ def facts_of(serving: Serving | None) -> WorkerReady | None:
 
 def version_view(version: DrafterVersion) -> dict[str, Any]:
     return {
+        "object": "deployment.version",
+        "id": f"{version.deployment_id}/{version.version}",
         "version": version.version,
         "author": version.author,
         "reason": version.reason,

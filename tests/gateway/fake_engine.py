@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from gateway.supervisor import EngineState
+from gateway.supervisor import EngineState, Phase
 from inference.protocol import (
     Accepted,
     EngineError,
@@ -110,6 +110,9 @@ class FakeEngine:
         """The drafters it was told to run."""
         self.release = asyncio.Event()
         self._aborts: dict[str, asyncio.Event] = {}
+
+    def become(self, phase: Phase, detail: str = "The engine is ready.") -> None:
+        self.state = EngineState(phase, detail)
 
     async def generate(self, request: GenerationRequest) -> AsyncIterator[Accepted | TokenEvent]:
         script = self.script

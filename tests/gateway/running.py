@@ -12,6 +12,7 @@ import httpx
 from sqlalchemy import Row, select
 
 from gateway.app import build_app
+from gateway.deployments.host import StartEngine
 from gateway.parts import Parts
 from gateway.serve import open_parts
 from gateway.server import Server, listen, url_of
@@ -69,9 +70,12 @@ def settings_for(home: Path, **members: Any) -> Settings:
 
 
 @asynccontextmanager
-async def running(home: Path, engine: FakeEngine, **members: Any) -> AsyncIterator[Gateway]:
+async def running(
+    home: Path, engine: FakeEngine, start: StartEngine | None = None, **members: Any
+) -> AsyncIterator[Gateway]:
+    """`start`: for deployments with engines of their own; else all have this one."""
     settings = settings_for(home, **members)
-    async with open_parts(settings, lambda *_: nullcontext(engine)) as (parts, opened):
+    async with open_parts(settings, start or (lambda *_: nullcontext(engine))) as (parts, opened):
         credentials = opened.credentials
         async with serving(parts) as url, client(url, credentials.inference_key) as http:
             gateway = Gateway(url, credentials.inference_key, credentials.operator_key, parts, engine, http)
