@@ -11,9 +11,9 @@ from gateway.openai.schema import Wire
 from storage.values.deployments import Alias, DeploymentSpec
 
 MOST_REPLICAS = 64
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
-Name = Annotated[str, Field(min_length=1, max_length=128, pattern=NAME)]
-"""What clients write as `model`."""
+NAME = r"^[^\s\p{C}]([^\p{C}]*[^\s\p{C}])?$"
+Name = Annotated[str, Field(min_length=1, max_length=256, pattern=NAME)]
+"""What clients write as `model`: also a folder's name, so it may hold spaces, but not begin or end with one."""
 Revision = Annotated[str, Field(min_length=4, max_length=64, pattern=r"^[0-9a-f]+$")]
 Count = Annotated[int, Field(ge=1, le=1024)]
 

@@ -88,7 +88,8 @@ async def test_what_is_deleted_takes_no_request_and_its_engines_end(tmp_path: Pa
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"name": ""}, "name", "at least 1 character"),
-    ({"name": "a b"}, "name", "match pattern"),
+    ({"name": " a"}, "name", "match pattern"),
+    ({"name": "a\nb"}, "name", "match pattern"),
     ({"name": None}, "name", "Missing required parameter"),
     ({"model": "no such model"}, "model", "give one of smollm2-135m, or a folder"),
     ({"device": "tpu"}, "device", "'auto', 'cpu' or 'cuda'"),
