@@ -12,6 +12,7 @@ from gateway.answers import CompletionResponse, StreamedResponse, WholeResponse
 from gateway.auth import Principal
 from gateway.completion import Completion, Job
 from gateway.errors import InvalidRequest
+from gateway.idempotency import claim_of
 from gateway.openai.parse import parse
 from gateway.openai.schema import Common
 from gateway.openai.translate import Answer, Heading, Terms
@@ -35,13 +36,15 @@ async def respond(
     parts = parts_of(request)
     principal = principal_of(request)
     note(request.scope, tenant=principal.tenant_id, key=principal.key_id)
-    asked = parse(await request.body(), schema)
+    body = await request.body()
+    asked = parse(body, schema)
+    claim = claim_of(request, principal, body, parts.secret)
     route = parts.router.route(principal, asked.model)
     _require_opt_out(asked, route)
     name = request_id(request.scope)
     runs = translate(asked, name, Terms(parts.router.cache_salt(principal, route), route.config_version))
     entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices)
-    completion = Completion(Job(runs, route.client, entry), parts.books, parts.settings)
+    completion = Completion(Job(runs, route.client, entry, claim), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
     return kind(completion, spell(await _heading(name, asked, route)), principal, parts.service)
 

@@ -11,7 +11,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from gateway.errors import StorageUnavailable
+from gateway.idempotency import refusal
 from storage import Database, StorageError, UnknownRequest
+from storage.idempotency import Claim, Idempotency
 from storage.ledger import Ledger
 from storage.values import Figures, OpenEntry, Outcome, Settlement
 
@@ -26,9 +28,12 @@ class Books:
         self._patience, self._retry = patience, retry
         self._writes: set[asyncio.Task[Any]] = set()
 
-    async def open(self, entry: OpenEntry) -> None:
-        """Committed when this returns. Raises StorageUnavailable, within `patience`."""
-        writing = self._go_on(self._open(entry))
+    async def open(self, entry: OpenEntry, claim: Claim | None = None) -> None:
+        """Committed when this returns, the name it claims with it.
+
+        Raises StorageUnavailable, within `patience`; Conflict where the name is another request's.
+        """
+        writing = self._go_on(self._open(entry, claim))
         try:
             async with asyncio.timeout(self._patience):
                 await asyncio.shield(writing)
@@ -55,8 +60,10 @@ class Books:
             task.cancel()
         await asyncio.gather(*self._writes, return_exceptions=True)
 
-    async def _open(self, entry: OpenEntry) -> None:
+    async def _open(self, entry: OpenEntry, claim: Claim | None) -> None:
         async with self._db.unit() as session:
+            if claim is not None and (earlier := await Idempotency(session).claim(claim)):
+                raise refusal(earlier)
             await Ledger(session).open(entry)
 
     async def _checkpoint(self, request_id: str, figures: Figures) -> None:

@@ -19,6 +19,7 @@ from gateway.books import Books
 from gateway.metering import Meter
 from gateway.settings import Settings
 from inference.protocol import Accepted, EngineError, GenerationRequest, InferenceClient, TokenEvent
+from storage.idempotency import Claim
 from storage.values import Figures, OpenEntry, Outcome, Settlement
 
 Arrival = tuple[int, Accepted | TokenEvent | Exception]
@@ -31,6 +32,8 @@ class Job:
     runs: tuple[GenerationRequest, ...]
     client: InferenceClient
     entry: OpenEntry
+    claim: Claim | None = None
+    """The client's own name for it."""
 
     @property
     def n(self) -> int:
@@ -63,8 +66,8 @@ class Completion:
         return self._not_accepted == 0
 
     async def open(self) -> None:
-        """When this returns the ledger knows of it and the engine was asked. Raises StorageUnavailable."""
-        await self._books.open(self.job.entry)
+        """When this returns the ledger knows of it and the engine was asked. Raises StorageUnavailable, Conflict."""
+        await self._books.open(self.job.entry, self.job.claim)
         self._is_open = True
         self._pumps = [asyncio.create_task(self._pump(run)) for run in range(len(self.job.runs))]
         self._noting = asyncio.create_task(self._note_progress())
