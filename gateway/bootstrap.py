@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gateway.home import HomeLock, HomeRefused, prepare_home, read_private, take_home, write_private
-from gateway.secret import load_secret, subkey
+from gateway.secret import audit_key, load_secret, subkey
 from storage import Database
 from storage.api_keys import ApiKeys
+from storage.audit import Audit
+from storage.database import Session
 from storage.errors import KeyRefused
 from storage.ids import uuid7
 from storage.key_format import draw_key, parse_preset
@@ -21,6 +23,7 @@ from storage.ledger import Ledger
 from storage.meta import Meta
 from storage.tenants import Tenants
 from storage.values import KeyKind
+from storage.values.audit import Actor
 
 __all__ = [
     "Credentials",
@@ -61,6 +64,8 @@ async def bootstrap(
     async with db.unit() as session:
         await _same_secret(Meta(session), loaded)
         new = await _ensure(Tenants(session), ApiKeys(session), credentials)
+        for name in new:
+            await _record(session, loaded, "first-start", "api_key.created", getattr(credentials, name))
         # Before the commit: a key must never be in the database alone, where only its hash would be left.
         _write(home, credentials)
     preset = {bootstrap_key, admin_key}
@@ -68,7 +73,7 @@ async def bootstrap(
     return replace(credentials, secret=loaded, new=drawn)
 
 
-async def reset_admin(home: Path, db: Database) -> str:
+async def reset_admin(home: Path, db: Database, secret: str | None = None) -> str:
     """A new operator key in place of the one this home holds, which is revoked. Works on the machine only."""
     credentials = read_credentials(home)
     if credentials is None:
@@ -76,8 +81,12 @@ async def reset_admin(home: Path, db: Database) -> str:
     key = draw_key().key
     async with db.unit() as session:
         keys = ApiKeys(session)
-        await keys.revoke(parse_preset(credentials.operator_key).public_id)
+        was_active = await keys.revoke(parse_preset(credentials.operator_key).public_id)
         await keys.ensure(credentials.tenant_id, "operator", "operator (reset)", key)
+        loaded = load_secret(home, secret)
+        if was_active:
+            await _record(session, loaded, "reset-admin", "api_key.deleted", credentials.operator_key)
+        await _record(session, loaded, "reset-admin", "api_key.created", key)
         _write(home, replace(credentials, operator_key=key))
     return key
 
@@ -142,6 +151,15 @@ async def _ensure(tenants: Tenants, keys: ApiKeys, credentials: Credentials) -> 
         ]
     except KeyRefused as error:
         raise HomeRefused(str(error)) from error
+
+
+async def _record(session: Session, secret: bytes, actor: str, action: str, full_key: str) -> None:
+    key = await ApiKeys(session).get(parse_preset(full_key).public_id)
+    assert key is not None
+    told = {"id": key.public_id, "kind": key.kind, "name": key.name}
+    audit = Audit(session, audit_key(secret))
+    before, after = (None, told) if action.endswith("created") else (told, None)
+    await audit.record(Actor("system", actor), action, key.public_id, before, after, tenant_id=key.tenant_id)
 
 
 async def _same_secret(meta: Meta, secret: bytes) -> None:

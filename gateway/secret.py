@@ -33,6 +33,11 @@ def subkey(secret: bytes, purpose: bytes, length: int = 32) -> bytes:
     return hkdf(secret, SALT, purpose, length)
 
 
+def audit_key(secret: bytes) -> bytes:
+    """The key of the audit log's chain."""
+    return subkey(secret, b"audit")
+
+
 def hkdf(material: bytes, salt: bytes, info: bytes, length: int) -> bytes:
     extracted = hmac.digest(salt, material, hashlib.sha256)
     block, out = b"", b""

@@ -3,15 +3,11 @@
 from starlette.requests import Request
 
 from gateway.parts import parts_of, principal_of
-from gateway.secret import subkey
+from gateway.secret import audit_key
 from gateway.telemetry import note, request_id
 from storage.audit import Audit
 from storage.database import Session
 from storage.values.audit import Actor, Document
-
-
-def audit_key(secret: bytes) -> bytes:
-    return subkey(secret, b"audit")
 
 
 async def record(

@@ -33,6 +33,6 @@ def reset() -> None:
 async def _reset(settings: Settings) -> str:
     db = await Database.open(settings.database, durability=settings.durability)
     try:
-        return await reset_admin(settings.home, db)
+        return await reset_admin(settings.home, db, settings.secret.get_secret_value() if settings.secret else None)
     finally:
         await db.close()

@@ -15,11 +15,14 @@ import pytest
 
 from gateway.bootstrap import bootstrap, new_epoch, read_credentials, reset_admin, settle_dead
 from gateway.home import HomeRefused, take_home
-from gateway.secret import hkdf, subkey
+from gateway.secret import audit_key, hkdf, subkey
 from storage import Database
 from storage.api_keys import ApiKeys
+from storage.audit import Audit
 from storage.keyring import Keyring
 from storage.ledger import Ledger
+from storage.paging import Cursor
+from storage.values.audit import AuditQuery
 from tests.storage.entries import open_requests, problems
 
 pytestmark = pytest.mark.anyio
@@ -245,3 +248,19 @@ async def test_a_second_start_names_the_process_that_holds_the_home(home: Path) 
         with pytest.raises(HomeRefused, match=f"process {os.getpid()}"):
             take_home(home)
     take_home(home).release()
+
+
+async def test_the_first_keys_and_their_replacement_are_audited(home: Path, db: Database) -> None:
+    credentials = await bootstrap(home, db, bootstrap_key=None, admin_key=None)
+    await bootstrap(home, db, bootstrap_key=None, admin_key=None)
+    await reset_admin(home, db)
+    async with db.view() as session:
+        audit = Audit(session, audit_key(credentials.secret))
+        events, _ = await audit.page(AuditQuery(), Cursor())
+        assert (await audit.verify()).problems == ()
+    assert [(event.actor.id, event.action) for event in events[::-1]] == [
+        ("first-start", "api_key.created"),
+        ("first-start", "api_key.created"),
+        ("reset-admin", "api_key.deleted"),
+        ("reset-admin", "api_key.created"),
+    ]

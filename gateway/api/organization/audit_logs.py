@@ -11,7 +11,7 @@ from gateway.openai.organization_objects import audit_object, listing
 from gateway.organization import organization_of
 from gateway.parts import parts_of
 from gateway.query import PAGE, Query, read_query
-from gateway.trail import audit_key
+from gateway.secret import audit_key
 from gateway.work import reading
 from storage.audit import Audit
 from storage.database import Session
