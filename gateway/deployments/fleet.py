@@ -19,7 +19,7 @@ from storage.deployments import Deployments
 from storage.values.deployments import Deployment, DrafterVersion
 
 POLL_SECONDS = 0.5
-READY = ("ready", "degraded")
+READY, OFF = ("ready", "degraded"), ("draining", "disabled")
 log = logging.getLogger("specgate.deployments")
 
 
@@ -56,7 +56,7 @@ class Fleet:
     @property
     def state(self) -> EngineState:
         """Ready when anything can be asked; else what the first one waits for."""
-        states = [state for state in self.states.values() if state.phase != "disabled"]
+        states = [state for state in self.states.values() if state.phase not in OFF]
         if not states:
             return EngineState("failed", "No deployment is enabled. Add one with POST /admin/v1/deployments.")
         if any(state.phase in READY for state in states):

@@ -108,6 +108,8 @@ class FakeEngine:
         self.sent = 0
         self.config = SpeculationConfig(version=0)
         """The drafters it was told to run."""
+        self.refuses: EngineError | None = None
+        """Raised in place of running other drafters."""
         self.release = asyncio.Event()
         self._aborts: dict[str, asyncio.Event] = {}
 
@@ -140,6 +142,8 @@ class FakeEngine:
         return WorkerLoad(waiting=0, running=busy, free_blocks=9, num_blocks=9, passes=0, config_version=version)
 
     async def set_speculation(self, config: SpeculationConfig) -> None:
+        if self.refuses:
+            raise self.refuses
         self.config = config
 
     async def abort(self, request_id: str) -> None:

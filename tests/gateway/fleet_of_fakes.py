@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from gateway.deployments.host import EngineHost, Wanted
+from gateway.supervisor import Phase
 from storage.values.deployments import Deployment
 from tests.gateway.fake_engine import FakeEngine, Script
 from tests.gateway.running import Gateway, client, running
@@ -23,14 +24,14 @@ class Fakes:
         self.script = script
         self.engines: dict[tuple[str, int], FakeEngine] = {}
         self.ended: list[tuple[str, int]] = []
-        self.phase = "ready"
+        self.phase: Phase = "ready"
         """Of engines that are started from now on."""
 
     @asynccontextmanager
     async def start(self, deployment: Deployment, index: int, wanted: Wanted) -> AsyncIterator[EngineHost]:
         key = (deployment.spec.name, index)
         engine = self.engines[key] = FakeEngine(self.script)
-        engine.become(self.phase)
+        engine.become(self.phase, f"It is {self.phase}.")
         engine.config = wanted()
         try:
             yield engine
