@@ -75,6 +75,7 @@ DEPLOYMENTS: Mapping[str, tuple[str, ...]] = {
     "/admin/v1/deployments/{deployment_id}/versions": ("GET",),
     "/admin/v1/deployments/{deployment_id}/rollback": ("POST",),
 }
+LIMITS: Mapping[str, tuple[str, ...]] = {"/admin/v1/limits/{scope}/{limited_id}": ("GET", "PATCH")}
 
 
 def _rows(read: Scope, write: Scope, paths: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, str], Scope]:
@@ -89,11 +90,13 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/completions"): "inference",
     ("GET", "/v1/models"): "self",
     ("GET", "/v1/models/{model:path}"): "self",
+    ("GET", "/v1/key"): "self",
     ("GET", "/v1/organization/usage/completions"): "usage.read",
     ("GET", "/v1/organization/audit_logs"): "audit.read",
     **_rows("organization.read", "organization.write", ORGANIZATION),
     ("GET", "/admin/v1/audit/verify"): "tenants.read",
     **_rows("tenants.read", "tenants.write", TENANTS),
+    **_rows("limits.read", "limits.write", LIMITS),
     **_rows("deployments.read", "deployments.write", DEPLOYMENTS),
 }
 

@@ -13,6 +13,7 @@ from gateway.auth import Principal
 from gateway.completion import Completion, Job
 from gateway.errors import InvalidRequest
 from gateway.idempotency import claim_of
+from gateway.limits.ask import Ask
 from gateway.openai.parse import parse
 from gateway.openai.schema import Common
 from gateway.openai.translate import Answer, Heading, Terms
@@ -46,7 +47,8 @@ async def respond(
     entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices)
     completion = Completion(Job(runs, route.client, entry, claim), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
-    return kind(completion, spell(await _heading(name, asked, route)), principal, parts.service)
+    ask = Ask(name, route.name, runs, await route.fingerprint.context(), principal.rejected_prediction != "free")
+    return kind(completion, ask, spell(await _heading(name, asked, route)), principal, parts.service)
 
 
 def _require_opt_out(asked: Common, route: Route) -> None:

@@ -1,4 +1,4 @@
-"""The responses of a completion, streamed or whole, settled on every exit.
+"""The responses of a completion, streamed or whole: admitted, told, and settled on every exit.
 
 Three things may end an answer besides its own end: the client leaves, its key is revoked, the gateway goes out of
 service. Settlement runs in the response's own `__call__`, shielded: in a body generator's `finally` it would be
@@ -15,10 +15,12 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gateway.admission import Admission, Grant
 from gateway.auth import Authenticator, Principal
 from gateway.completion import Completion
 from gateway.drain import Drain
 from gateway.errors import ApiError, InvalidApiKey, as_api_error
+from gateway.limits.ask import Ask
 from gateway.openai import sse
 from gateway.openai.translate import Answer, Choice, Object
 from gateway.settings import Settings
@@ -37,21 +39,29 @@ class Service:
 
     settings: Settings
     authenticator: Authenticator
+    admission: Admission
     drain: Drain
 
 
 class CompletionResponse(Response):
-    """Opens, tells, settles. `tell` is the whole difference between streamed and not."""
+    """Is admitted, opens, tells, settles. `tell` is the whole difference between streamed and not."""
 
-    def __init__(self, completion: Completion, answer: Answer, principal: Principal, service: Service) -> None:
+    def __init__(
+        self, completion: Completion, ask: Ask, answer: Answer, principal: Principal, service: Service
+    ) -> None:
         super().__init__()
         self.completion, self.answer = completion, answer
         self.principal, self.service = principal, service
+        self.grant = Grant(ask)
 
     @abstractmethod
     async def tell(self, wire: Wire) -> None: ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self.service.admission.admit(self.principal, self.grant):
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         wire = Wire(send, self.service.settings.stall_seconds)
         outcome: Outcome = "error"
         try:
@@ -63,7 +73,9 @@ class CompletionResponse(Response):
             outcome = self._outcome(error)
             await self.completion.settle(outcome)
             if not wire.has_started:
-                raise
+                told = as_api_error(error)
+                told.headers = self.grant.headers | told.headers
+                raise told from error
             with suppress(Gone):
                 await wire.write(sse.error_frame(as_api_error(error)), is_last=True)
         finally:
@@ -73,6 +85,11 @@ class CompletionResponse(Response):
     async def _run(self, wire: Wire) -> None:
         await self.completion.open()
         await self.tell(wire)
+
+    async def _correct(self) -> None:
+        """Once the engine has counted: what is held becomes what it can come to. Raises RateLimited, QuotaExceeded."""
+        if self.completion.is_accepted:
+            await self.service.admission.correct(self.grant, self.completion.meter.sizes)
 
     def _watchers(self, receive: Receive) -> tuple[Callable[[], Awaitable[None]], ...]:
         async def gone() -> None:
@@ -92,11 +109,15 @@ class CompletionResponse(Response):
         return gone, cut, revoked
 
     def _outcome(self, error: ApiError | EngineError) -> Outcome:
+        if self.grant.is_refused:
+            return "refused"
         is_lost = isinstance(error, EngineError) and error.failure.code in ENGINE_GONE
         return "engine_lost" if is_lost and self.completion.is_accepted else "error"
 
     async def _close(self, scope: Scope, outcome: Outcome) -> None:
         figures = await self.completion.settle(outcome)
+        if self.completion.is_charged:
+            self.grant.ran(figures)
         note(
             scope,
             outcome=self.completion.outcome,
@@ -113,13 +134,15 @@ class StreamedResponse(CompletionResponse):
     async def tell(self, wire: Wire) -> None:
         completion, settings = self.completion, self.service.settings
         await completion.accepted(settings.header_seconds)
-        await wire.start(200, sse.HEADERS)
+        await self._correct()
+        await wire.start(200, sse.HEADERS | self.grant.headers)
         begun: set[int] = set()
         unsent = 0
         async for arrival in completion.events(settings.keepalive_seconds):
             if arrival is None:
                 await wire.write(sse.KEEP_ALIVE)
                 continue
+            await self._correct()
             unsent += len(arrival[1].token_ids)
             if frames := b"".join(map(sse.frame, self._objects(*arrival, begun))):
                 await wire.write(frames)
@@ -147,6 +170,8 @@ class StreamedResponse(CompletionResponse):
 class WholeResponse(CompletionResponse):
     async def tell(self, wire: Wire) -> None:
         completion = self.completion
+        await completion.accepted()
+        await self._correct()
         texts: dict[int, list[str]] = {}
         reasons: dict[int, str] = {}
         async for arrival in completion.events():
@@ -159,7 +184,8 @@ class WholeResponse(CompletionResponse):
         figures = await completion.settle("completed")
         choices = [Choice("".join(texts[index]), reasons[index]) for index in sorted(reasons)]
         body = sse.json_bytes(self.answer.whole(choices, figures))
-        await wire.start(200, {"content-type": "application/json", "content-length": str(len(body))})
+        heading = {"content-type": "application/json", "content-length": str(len(body))}
+        await wire.start(200, heading | self.grant.headers)
         await wire.write(body, is_last=True)
 
 

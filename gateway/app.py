@@ -6,14 +6,14 @@ RequestLog → BodyLimit → handlers of `errors` → draining? whose key? may i
 from fastapi import Depends, FastAPI, Request
 
 from gateway import access
-from gateway.api import chat, completions, deployments, health, models, organization, tenants, usage
+from gateway.api import chat, completions, deployments, health, key, limits, models, organization, tenants, usage
 from gateway.body_limit import BodyLimit
 from gateway.errors import install_handlers
 from gateway.parts import Parts, parts_of
 from gateway.telemetry import RequestLog
 
-PUBLIC = (chat.router, completions.router, models.router)
-ADMIN = (usage.router, *organization.ROUTERS, tenants.router, deployments.router)
+PUBLIC = (chat.router, completions.router, models.router, key.router)
+ADMIN = (usage.router, *organization.ROUTERS, tenants.router, deployments.router, limits.router)
 
 
 def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None = None) -> FastAPI:

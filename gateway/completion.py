@@ -65,6 +65,11 @@ class Completion:
     def is_accepted(self) -> bool:
         return self._not_accepted == 0
 
+    @property
+    def is_charged(self) -> bool:
+        """Whether it counts against limits: the engine took it, or might have for a client that left."""
+        return (self.is_accepted and self.outcome != "refused") or self.outcome == "disconnected"
+
     async def open(self) -> None:
         """When this returns the ledger knows of it and the engine was asked. Raises StorageUnavailable, Conflict."""
         await self._books.open(self.job.entry, self.job.claim)
@@ -149,7 +154,7 @@ class Completion:
 
     async def _settle(self, outcome: Outcome) -> Figures:
         await self._stop(asks_engine=outcome != "engine_lost")
-        figures = self.meter.figures(outcome)
+        figures = Figures() if outcome == "refused" else self.meter.figures(outcome)
         if self._is_open:
             await self._books.settle(Settlement(self.job.entry.request_id, outcome, figures))
         return figures

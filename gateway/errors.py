@@ -13,6 +13,7 @@
     ├── RequestTooLarge           413     request_too_large
     ├── PreconditionRequired      428     if_match_required
     ├── RateLimited               429     queue_full, rate_limit_exceeded       with `retry-after`
+    ├── QuotaExceeded             429     insufficient_quota                    never retried
     ├── ServerError               500     server_error           says nothing of the cause
     └── Unavailable               503                            with `retry-after`
         ├── StorageUnavailable    503     storage_unavailable
@@ -135,6 +136,14 @@ class RateLimited(ApiError):
 
     def __init__(self, message: str, code: str = "rate_limit_exceeded", retry_after: int = 1) -> None:
         super().__init__(429, "rate_limit_error", code, message, headers={"retry-after": str(retry_after)})
+
+
+class QuotaExceeded(ApiError):
+    """The month's budget does not cover it."""
+
+    def __init__(self, message: str) -> None:
+        headers = {"x-should-retry": "false"}
+        super().__init__(429, "insufficient_quota", "insufficient_quota", message, headers=headers)
 
 
 class ServerError(ApiError):

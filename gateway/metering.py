@@ -60,6 +60,11 @@ class Meter:
     def generated(self) -> int:
         return sum(sum(run.generated.values()) for run in self._runs)
 
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Prompt and prediction tokens of each run, once it is accepted."""
+        return [(run.prompt_tokens, run.prediction_tokens) for run in self._runs]
+
     def is_done(self, run: int) -> bool:
         """Whether the engine has said its last word on every choice of a run."""
         return len(self._runs[run].usages) == self._choices

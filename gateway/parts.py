@@ -5,6 +5,7 @@ from typing import Protocol
 
 from starlette.requests import Request
 
+from gateway.admission import Admission
 from gateway.answers import Service
 from gateway.auth import Authenticator, Principal
 from gateway.books import Books
@@ -13,6 +14,7 @@ from gateway.drain import Drain
 from gateway.routing import Router
 from gateway.settings import Settings
 from storage import Database
+from storage.limits.limiter import Limiter
 
 
 class EngineState(Protocol):
@@ -40,13 +42,15 @@ class Parts:
     router: Router
     fleet: Fleet
     books: Books
+    limiter: Limiter
+    admission: Admission
     drain: Drain
     secret: bytes
     """The installation's secret; each use takes its own sub-key."""
 
     @property
     def service(self) -> Service:
-        return Service(self.settings, self.authenticator, self.drain)
+        return Service(self.settings, self.authenticator, self.admission, self.drain)
 
 
 def parts_of(request: Request) -> Parts:

@@ -26,17 +26,26 @@ class Engine(InferenceClient, Protocol):
 
 
 class Fingerprint:
-    """What an engine is made of (weights, their type, device): asked until it has said so once."""
+    """What an engine is made of (weights, their type, device, context): asked until it has said so once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: str | None = None
+        self._known: WorkerReady | None = None
 
     async def get(self) -> str | None:
+        known = await self._facts()
+        return known.fingerprint if known else None
+
+    async def context(self) -> int | None:
+        """The longest prompt and answer together, in tokens."""
+        known = await self._facts()
+        return known.max_model_len if known else None
+
+    async def _facts(self) -> WorkerReady | None:
         if self._known is None:
             with suppress(EngineError, TimeoutError):
                 async with asyncio.timeout(FINGERPRINT_SECONDS):
-                    self._known = (await self._engine.ready()).fingerprint
+                    self._known = await self._engine.ready()
         return self._known
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
+from gateway.admission import Admission
 from gateway.app import build_app
 from gateway.auth import Authenticator
 from gateway.books import Books
@@ -21,6 +22,9 @@ from gateway.deployments.fleet import Fleet
 from gateway.deployments.host import StartEngine
 from gateway.drain import Drain
 from gateway.last_used import LastUsed
+from gateway.limits.opening import open_limiter
+from gateway.limits.roster import Roster
+from gateway.limits.terms import TermsOf
 from gateway.parts import Parts
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
@@ -79,8 +83,15 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         credentials = await _credentials(settings, db)
         owner = new_epoch(credentials)
         recovered = await settle_dead(db, owner)
+        roster = Roster(db, owner, settings.lease_seconds)
+        await roster.join()
+        stack.push_async_callback(roster.leave)
         books = Books(db, owner, settings.storage_seconds)
         stack.push_async_callback(books.close, settings.settle_seconds)
+        limiter = await stack.enter_async_context(open_limiter(settings, db, roster.num_live))
+        admission = Admission(limiter, TermsOf(db, settings.storage_seconds), owner, settings.storage_seconds)
+        stack.push_async_callback(admission.close, settings.settle_seconds)
+        await stack.enter_async_context(roster.beating(admission))
         last_used = LastUsed(db)
         stack.push_async_callback(last_used.close)
         remarks = await ensure_first(db, settings)
@@ -92,6 +103,8 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
             router=Router(lambda: fleet.routes, credentials.secret),
             fleet=fleet,
             books=books,
+            limiter=limiter,
+            admission=admission,
             drain=Drain(),
             secret=credentials.secret,
         )

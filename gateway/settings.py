@@ -47,6 +47,13 @@ class Settings(BaseSettings):
     durability: Literal["process", "power"] = "process"
     """process: what was committed survives any kill of this process; power: the loss of power too."""
 
+    redis_url: SecretStr | None = None
+    """Where gateways share rates and concurrency. None: in the database. Budgets are in the database always."""
+    redis_seconds: float = Field(default=0.05, gt=0)
+    """How long a request waits for Redis before this gateway decides alone, by its share of the limits."""
+    lease_seconds: float = Field(default=15.0, ge=0.3)
+    """So long after its death a gateway is taken for dead, and its requests no longer count as running."""
+
     # keys: None means made at the first start and kept under `home`
     bootstrap_key: SecretStr | None = None
     admin_key: SecretStr | None = None

@@ -8,8 +8,9 @@ from typing import Literal
 from storage.texts import check_label, check_text
 from storage.values.tenancy import RejectedPolicy
 
-Outcome = Literal["completed", "disconnected", "error", "engine_lost", "interrupted"]
-"""How a request ended: `engine_lost` the engine died, `interrupted` the gateway did (found by the reconciler)."""
+Outcome = Literal["completed", "disconnected", "error", "engine_lost", "interrupted", "refused"]
+"""How a request ended: `engine_lost` the engine died, `interrupted` the gateway did (found by the reconciler),
+`refused` the limits did not cover its true size: nothing is billed."""
 
 
 @dataclass(frozen=True, slots=True)

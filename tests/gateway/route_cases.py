@@ -31,6 +31,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/v1/organization/admin_api_keys"): NAME,
     ("POST", "/admin/v1/tenants"): NAME,
     ("PATCH", "/admin/v1/tenants/{tenant_id}"): NAME,
+    ("PATCH", "/admin/v1/limits/{scope}/{limited_id}"): {"concurrency": 9},
     ("POST", "/admin/v1/deployments"): {
         "name": "matrix",
         "model": "m",
@@ -43,7 +44,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 QUERIES: dict[tuple[str, str], dict[str, str]] = {
     ("GET", "/v1/organization/usage/completions"): {"start_time": "0"},
 }
-SHARED = {"model:path": MODEL}
+SHARED = {"model:path": MODEL, "scope": "tenant"}
 """Parameters that name what belongs to no tenant."""
 
 
@@ -66,6 +67,8 @@ class Owned:
             return self.admin_key_id
         if parameter == "rate_limit_id":
             return f"rl-{self.project_id}"
+        if parameter == "limited_id":
+            return self.tenant_id
         return str(getattr(self, parameter))
 
 
@@ -76,6 +79,7 @@ UNKNOWN: dict[str, str] = {
     "key_id": "unknown00000",
     "rate_limit_id": "rl-nowhere",
     "deployment_id": "dep_nowhere",
+    "limited_id": "nobody",
 }
 
 

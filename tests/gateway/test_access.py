@@ -71,7 +71,7 @@ async def _others_are_not_found(
     """Each parameter alone, and all of them, are another's; an operator owns every tenant."""
     names = [name for name in _parameters(call) if name not in SHARED]
     if kind == "operator":
-        names = [name for name in names if name not in ("tenant_id", "deployment_id")]
+        names = [name for name in names if name not in ("tenant_id", "deployment_id", "limited_id")]
     before = await _everything(gateway)
     for changed in [{name} for name in names] + ([set(names)] if len(names) > 1 else []):
         own = _own(call, ours)
@@ -121,13 +121,13 @@ def _client(gateway: Gateway, ours: Owned, kind: Any) -> httpx.AsyncClient:
 
 
 async def _everything(gateway: Gateway) -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table; only when a key was last used may change by being asked."""
+    """Every row of every table; only when a key was last used and how long a gateway lives may change meanwhile."""
     async with gateway.parts.db.view() as session:
         return {
             table.name: [
                 tuple(row)
                 for row in await session.execute(
-                    select(*(column for column in table.c if column.name != "last_used_at"))
+                    select(*(column for column in table.c if column.name not in ("last_used_at", "lease_until")))
                 )
             ]
             for table in metadata.sorted_tables

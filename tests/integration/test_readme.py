@@ -93,6 +93,7 @@ PROVOKED: dict[str, tuple[str, str, dict[str, Any]]] = {
 ACCIDENTS = {
     *("server_error", "engine_lost", "engine_error", "engine_failed", "engine_unavailable", "engine_starting"),
     *("storage_unavailable", "draining", "not_ready"),
+    *("rate_limit_exceeded", "queue_full", "insufficient_quota"),
 }
 """Provoked elsewhere, by breaking things."""
 PARAMS = {
