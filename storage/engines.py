@@ -13,13 +13,23 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.inline_sqlite import PRAGMAS, InlineConnection
+
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 
 
 def sqlite_writer(url: URL, durability: str) -> AsyncEngine:
     """One connection, which takes the write lock when a transaction begins."""
-    engine = create_async_engine(url, pool_size=1, max_overflow=0, pool_timeout=5, hide_parameters=True)
-    _prepare(engine.sync_engine, ["journal_mode=WAL", f"synchronous={SYNCHRONOUS[durability]}"], "BEGIN IMMEDIATE")
+    engine = create_async_engine(
+        url,
+        async_creator=lambda: InlineConnection(str(url.database), waits_at_commit=durability == "power"),
+        pool_size=1,
+        max_overflow=0,
+        pool_timeout=5,
+        hide_parameters=True,
+    )
+    pragmas = ["journal_mode=WAL", f"synchronous={SYNCHRONOUS[durability]}", *PRAGMAS]
+    _prepare(engine.sync_engine, pragmas, "BEGIN IMMEDIATE")
     _release_when_cut(engine.sync_engine)
     return engine
 

@@ -12,8 +12,9 @@ from storage.database import Session
 async def insert_once(session: Session, table: Table, values: Mapping[str, Any]) -> bool:
     """True where this call wrote the row, False where a unique row was there before."""
     insert = postgresql.insert if session.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table).values(**values).on_conflict_do_nothing().returning(literal(1))
-    return (await session.execute(statement)).first() is not None
+    # The values as parameters of one statement: as its parts they would be examined anew each time.
+    statement = insert(table).on_conflict_do_nothing().returning(literal(1))
+    return (await session.execute(statement, dict(values))).first() is not None
 
 
 def upsert(session: Session, table: Table, change: Callable[[Any], Mapping[str, Any]]) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvloop
 from rich.console import Console
 from sqlalchemy.exc import ArgumentError
 
@@ -42,7 +43,8 @@ def serve(
             _prepare(settings)
             with (settings.home / LOG).open("a") as log:
                 log_to(log)
-                asyncio.run(_run(settings))
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(_run(settings))
     except (PortTaken, HomeRefused, StorageError, ArgumentError) as error:
         stop(str(error))
     except KeyboardInterrupt:
