@@ -1,0 +1,135 @@
+"""What is measured, each in a process of its own on a port of its own: the engine directly, a relay, the gateway."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+READY_SECONDS = 60
+SECRET = "between the two of the benchmark"
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    port: int
+    pid: int
+    model: str = "fake"
+    key: str = "none"
+    operator_key: str = "none"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def rss(self) -> int:
+        """Bytes of memory that it holds now."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+
+
+@contextlib.contextmanager
+def engine() -> Iterator[Target]:
+    with _process([sys.executable, "-m", "tests.benchmarks.fake_worker"]) as (process, port):
+        yield Target("direct", port, process.pid)
+
+
+@contextlib.contextmanager
+def relay(upstream: Target, module: str) -> Iterator[Target]:
+    with _process([sys.executable, "-m", module, "--be-the-relay", upstream.url]) as (process, port):
+        yield Target("relay", port, process.pid)
+
+
+@contextlib.contextmanager
+def gateway(upstream: Target, durability: str) -> Iterator[Target]:
+    """`specgate serve` as a user starts it, on a home of its own."""
+    with tempfile.TemporaryDirectory(prefix="specgate-bench-") as home:
+        env = {
+            "SPECGATE_HOME": home,
+            "HOST": "127.0.0.1",
+            "PORT": "0",
+            "SPECGATE_ENGINE_URL": upstream.url,
+            "SPECGATE_WORKER_SECRET": SECRET,
+            "SPECGATE_MODEL": "fake",
+            "SPECGATE_DURABILITY": durability,
+        }
+        with _process([sys.executable, "-m", "gateway", "serve"], env) as (process, port):
+            keys = json.loads((Path(home) / "credentials.json").read_text())
+            target = Target(
+                f"ours ({durability})", port, process.pid, "fake", keys["inference_key"], keys["operator_key"]
+            )
+            _wait_ready(target)
+            yield target
+
+
+@contextlib.contextmanager
+def litellm(upstream: Target) -> Iterator[Target | None]:
+    """None where it is not installed."""
+    if importlib.util.find_spec("litellm") is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="specgate-bench-") as folder:
+        config = Path(folder) / "config.yaml"
+        params = {"model": "openai/fake", "api_base": f"{upstream.url}/v1", "api_key": "none"}
+        config.write_text(json.dumps({"model_list": [{"model_name": "fake", "litellm_params": params}]}))
+        port = 4000 + os.getpid() % 1000
+        command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config), "--port", str(port)]
+        with _process([*command, "--host", "127.0.0.1"], says_port=port) as (process, _):
+            target = Target("litellm", port, process.pid)
+            _wait(lambda: httpx.get(f"{target.url}/health/liveliness").status_code == 200)
+            yield target
+
+
+@contextlib.contextmanager
+def _process(
+    command: Sequence[str], env: Mapping[str, str] | None = None, says_port: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("SPECGATE_") and k != "DATABASE_URL"}
+    given = kept | {"PYTHONUNBUFFERED": "1"} | dict(env or {})
+    out = subprocess.DEVNULL if says_port else subprocess.PIPE
+    process = subprocess.Popen(command, cwd=ROOT, env=given, stdout=out, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield process, says_port or _read_port(process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _read_port(process: subprocess.Popen[str]) -> int:
+    """Of its first line that names one: `{"port": 1}` or `Listening on http://host:1`."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(r'"port": (\d+)|Listening on http://[\d.]+:(\d+)', line):
+            return int(found[1] or found[2])
+    raise RuntimeError(f"{process.args} ended with {process.wait()}")
+
+
+def _wait_ready(target: Target) -> None:
+    _wait(lambda: httpx.get(f"{target.url}/readyz").status_code == 200)
+
+
+def _wait(condition: object) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            if condition():  # type: ignore[operator]
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"not ready within {READY_SECONDS} s")
