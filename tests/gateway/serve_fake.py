@@ -14,8 +14,9 @@ WORDS = tuple(f" {i}" for i in range(400))
 
 
 def announce(started: Started) -> None:
-    told = {"url": started.url, "key": started.credentials.inference_key, "recovered": started.recovered}
-    print(json.dumps(told | {"admin_url": started.admin_url}), flush=True)
+    keys = {"key": started.credentials.inference_key, "operator_key": started.credentials.operator_key}
+    told = {"url": started.url, "admin_url": started.admin_url, "recovered": started.recovered}
+    print(json.dumps(told | keys), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """The gateway as a process: signals drain or cut it, a kill loses at most a checkpoint, ports and binds are told."""
 
 import asyncio
-import json
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,41 +17,12 @@ from storage import Database
 from storage.ledger import Ledger
 from storage.models import ledger_entries
 from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.processes import Process, started
 from tests.gateway.running import CHAT, chat_body, client, frames, running
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).resolve().parents[2]
 SLOW = {"gap": 0.02}
 USAGE = "/v1/organization/usage/completions?start_time=0"
-
-
-class Process:
-    def __init__(self, process: asyncio.subprocess.Process, told: dict[str, Any]) -> None:
-        self.process, self.told = process, told
-        self.http = client(told["url"], told["key"])
-
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    async def ended(self) -> int:
-        async with asyncio.timeout(10):
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def started(home: Path, script: dict[str, Any], **settings: Any) -> AsyncIterator[Process]:
-    command = [sys.executable, "-m", "tests.gateway.serve_fake", str(home), json.dumps(script), json.dumps(settings)]
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(30):
-            gateway = Process(process, json.loads(await process.stdout.readline()))
-        async with gateway.http:
-            yield gateway
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 @asynccontextmanager

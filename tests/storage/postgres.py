@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -61,33 +62,70 @@ def server() -> Iterator[Server]:
     if given:
         yield Server(given.rstrip("/"))
         return
-    with tempfile.TemporaryDirectory(prefix="specgate-pg-") as folder, _running(Path(folder)) as address:
-        yield Server(address)
+    with cluster() as running:
+        yield Server(running.address)
+
+
+class Cluster:
+    """A server of its own, with its own data, that a test may stop, freeze and start again at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._user = folder, _user(folder)
+        self._binaries = _binaries(folder, self._user)
+        self._data, self._port = folder / "data", _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = f"postgresql://postgres@127.0.0.1:{self._port}"
+        initdb = [self._binaries / "initdb", *INITDB, "-D", self._data]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **self._user)
+
+    def start(self) -> None:
+        options = [part for setting in SETTINGS for part in ("-c", setting)]
+        where = ["-D", self._data, "-h", "127.0.0.1", "-p", str(self._port), "-k", self._folder]
+        command = [self._binaries / "postgres", *where, *options]
+        log = self._folder / "log"
+        with open(log, "ab") as output:
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, cwd=self._folder, process_group=0, **self._user
+            )
+        _wait(self.address, self._process, log)
+
+    def stop(self) -> None:
+        """SIGQUIT: immediate shutdown, the children end with the parent."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGQUIT)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10)
+        self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It takes connections and answers nothing, neither on new ones nor on old ones."""
+        assert self._process is not None
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        everyone = [self._process.pid, *(child.pid for child in children)]
+        for pid in everyone:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in everyone:
+                os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
-def _running(folder: Path) -> Iterator[str]:
-    user = _user(folder)
-    binaries = _binaries(folder, user)
-    data, port = folder / "data", _free_port()
-    subprocess.run([binaries / "initdb", *INITDB, "-D", data], check=True, capture_output=True, cwd=folder, **user)
-    options = [part for setting in SETTINGS for part in ("-c", setting)]
-    command = [binaries / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", folder, *options]
-    log = folder / "log"
-    with open(log, "wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, process_group=0, **user)
-    try:
-        address = f"postgresql://postgres@127.0.0.1:{port}"
-        _wait(address, process, log)
-        yield address
-    finally:
-        # SIGQUIT: immediate shutdown, the children end with the parent.
-        process.send_signal(signal.SIGQUIT)
+def cluster() -> Iterator[Cluster]:
+    """Running, and stopped at the end."""
+    with tempfile.TemporaryDirectory(prefix="specgate-pg-") as folder:
+        made = Cluster(Path(folder))
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
 
 def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
