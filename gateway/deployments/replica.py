@@ -13,6 +13,8 @@ from gateway.deployments.host import EngineHost, Wanted
 from inference.protocol import EngineError, WorkerLoad, WorkerReady
 
 LOOK_SECONDS = 0.5
+FIRST_LOOK_SECONDS = 0.05
+"""While it is not there."""
 ANSWER_SECONDS = 8.0
 COOL_SECONDS = 5.0
 """How long a replica that lost a request is passed over while another can serve."""
@@ -44,6 +46,11 @@ class Replica:
         return self.engine.state.phase == "ready"
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is there and was looked at since."""
+        return self.is_ready and (self.load is not None or self.refusal is not None)
+
+    @property
     def cools(self) -> bool:
         return self._clock() < self._cool_until
 
@@ -71,13 +78,13 @@ class Replica:
         while True:
             await self.look()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._look):
+                async with asyncio.timeout(self._look if self.load else min(self._look, FIRST_LOOK_SECONDS)):
                     await self._news.wait()
             self._news.clear()
 
     async def look(self) -> None:
         if not self.is_ready:
-            self.load = self.facts = None
+            self.load = self.facts = self.refusal = None
             return
         try:
             async with asyncio.timeout(ANSWER_SECONDS):

@@ -145,8 +145,8 @@ def state_of(serving: Serving) -> ServingState:
         drains = any(generation.in_flight for generation in serving.leaving)
         return ServingState("draining", "It finishes its last requests.") if drains else DISABLED
     replicas = serving.current.replicas if serving.current else []
-    told = list(dict.fromkeys(one.engine.state.detail for one in replicas if not one.is_ready))
-    if not any(one.is_ready for one in replicas):
+    told = list(dict.fromkeys(one.engine.state.detail for one in replicas if not one.is_known))
+    if not any(one.is_known for one in replicas):
         is_lost = bool(replicas) and all(one.engine.state.phase == "failed" for one in replicas)
         return ServingState("failed" if is_lost else "loading", " ".join(told) or "Its engines are being started.")
     told += [f"Replica {one.index} keeps its drafters: {one.refusal}" for one in replicas if one.refusal]
