@@ -34,13 +34,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from inference.protocol import EngineError
+from storage.redaction import without_keys
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"
 
 
 class ApiError(Exception):
-    """A failure in OpenAI's words."""
+    """A failure in OpenAI's words. A key that a client put where none belongs is not said back to it."""
 
     def __init__(
         self,
@@ -52,7 +53,8 @@ class ApiError(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.type, self.code, self.message, self.param = status, type, code, message, param
+        self.status, self.type, self.code = status, type, code
+        self.message, self.param = without_keys(message), None if param is None else without_keys(param)
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, dict[str, str | None]]:
