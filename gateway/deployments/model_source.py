@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,11 @@ class SourceRefused(Exception):
 async def fetch(model: str, home: Path, on_progress: OnProgress, command: Sequence[str] = COMMAND) -> Path:
     """Raises SourceRefused."""
     said: dict[str, Any] = {}
-    async for said in _lines([*command, model, "--state-dir", str(home)]):
-        if "stage" in said:
-            share = said["fraction"]
-            on_progress(said["stage"] + ("" if share is None else f" ({share:.0%})"))
+    async with contextlib.aclosing(_lines([*command, model, "--state-dir", str(home)])) as lines:
+        async for said in lines:
+            if "stage" in said:
+                share = said["fraction"]
+                on_progress(said["stage"] + ("" if share is None else f" ({share:.0%})"))
     if "folder" not in said:
         raise SourceRefused(said.get("error") or f"The model {model} could not be prepared.")
     return Path(said["folder"])
@@ -35,14 +36,14 @@ async def fetch(model: str, home: Path, on_progress: OnProgress, command: Sequen
 
 async def find(model: str, home: Path, command: Sequence[str] = COMMAND) -> Path | None:
     """Its folder; None where it is one of the catalogue. Raises SourceRefused where there is no such model."""
-    async for said in _lines([*command, model, "--state-dir", str(home), "--check"]):
-        if "error" in said:
-            raise SourceRefused(said["error"])
-        return Path(said["folder"]) if said["folder"] else None
-    raise SourceRefused(f"Whether there is a model {model} could not be found out.")
+    async with contextlib.aclosing(_lines([*command, model, "--state-dir", str(home), "--check"])) as lines:
+        said = await anext(lines, {"error": f"Whether there is a model {model} could not be found out."})
+    if "error" in said:
+        raise SourceRefused(said["error"])
+    return Path(said["folder"]) if said["folder"] else None
 
 
-async def _lines(command: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
+async def _lines(command: Sequence[str]) -> AsyncGenerator[dict[str, Any], None]:
     """What the process says; it is ended with whoever stops listening."""
     pipe = asyncio.subprocess.PIPE
     quiet = asyncio.subprocess.DEVNULL

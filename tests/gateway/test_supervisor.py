@@ -184,3 +184,21 @@ async def test_a_log_that_grew_too_long_starts_anew(tmp_path: Path) -> None:
 
 def test_the_pause_grows_to_its_limit() -> None:
     assert [RestartPolicy().delay(n) for n in (1, 2, 3, 9)] == [0.2, 0.4, 0.8, 5.0]
+
+
+async def test_a_model_that_the_engine_refuses_is_not_loaded_again(tmp_path: Path) -> None:
+    refused = EngineError(500, "model_refused", "The engine failed: it brings its own Python code.")
+    async with supervise(SERVES, tmp_path, lambda *a: Client(*a, trouble=refused)) as engine:
+        state = await settled(engine)
+        assert (state.phase, state.restarts, state.pid) == ("failed", 0, None)
+        assert "its own Python code" in state.detail
+
+
+async def test_arguments_that_change_are_asked_at_every_start(tmp_path: Path) -> None:
+    versions = iter(range(1, 100))
+    script = f"import sys; open({str(tmp_path / 'said')!r}, 'a').write(sys.argv[1] + ' '); sys.exit(1)"
+    command = [sys.executable, "-c", script]
+    log = tmp_path / "engine.log"
+    async with Supervisor(command, "s", log, Client, QUICK, more=lambda: [str(next(versions))]) as engine:
+        await settled(engine)
+    assert (tmp_path / "said").read_text() == "1 2 3 4 5 "
