@@ -29,8 +29,8 @@ def rows(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def snippet(language: str, server: Served) -> str:
-    code = re.search(rf"^```{language}\n(.*?)^```$", section("Ask it"), re.DOTALL | re.MULTILINE)
+def snippet(language: str, server: Served, title: str = "Ask it") -> str:
+    code = re.search(rf"^```{language}\n(.*?)^```$", section(title), re.DOTALL | re.MULTILINE)
     assert code is not None
     assert "http://127.0.0.1:8000" in code[1]
     return code[1].replace("http://127.0.0.1:8000", server.url)
@@ -60,6 +60,11 @@ class TestSnippets:
         shown = pasted([sys.executable, "-c", snippet("python", ready)], ready, tmp_path)
         assert re.search(r"\naccepted: \d+\n$", shown)
         assert 'return f"Hello, {name}!"' in shown
+
+    def test_deployments(self, ready: Served, tmp_path: Path) -> None:
+        shown = pasted([sys.executable, "-c", snippet("python", ready, "Deployments and drafters")], ready, tmp_path)
+        assert "{'field': 'speculation.drafter.length', 'from': None, 'to': 8}" in shown
+        assert "ready Drafts come from the client's prediction and lookup in the request's own text." in shown
 
     @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
     def test_node(self, ready: Served, tmp_path: Path) -> None:
