@@ -9,12 +9,20 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select, update
 
 from storage.database import Session
-from storage.inserts import upsert
+from storage.inserts import Upsert
 from storage.limits.rules import month_of
 from storage.limits.values import BUDGETS, Amounts, Claim, Price, Reservation, Used
 from storage.models import budget_holds, budget_spent
 
-_holds = budget_holds.c
+_holds, _spent = budget_holds.c, budget_spent.c
+HOLD = budget_holds.insert()
+CORRECT = (
+    update(budget_holds)
+    .where(_holds.id == bindparam("claim"))
+    .values(tokens=_holds.tokens + bindparam("more"), micros=_holds.micros + bindparam("cost"))
+)
+SETTLE = delete(budget_holds).where(_holds.id == bindparam("claim")).returning(budget_holds)
+SPEND = Upsert(budget_spent, lambda new: {"tokens": _spent.tokens + new.tokens, "micros": _spent.micros + new.micros})
 
 
 class Budgets:
@@ -30,33 +38,20 @@ class Budgets:
         kept = {"id": claim.id, "owner": claim.owner, "month": month_of(now)} | held | prices
         rows = [kept | {"subject": subject.name} for subject in claim.limited_in(*BUDGETS)]
         if rows:
-            await self._session.execute(budget_holds.insert(), rows)
+            await self._session.execute(HOLD, rows)
 
     async def correct(self, reservation: Reservation, by: Amounts) -> None:
-        if not any(reservation.claim.limited_in(*BUDGETS)):
-            return
-        statement = (
-            update(budget_holds)
-            .where(_holds.id == bindparam("claim"))
-            .values(tokens=_holds.tokens + bindparam("more"), micros=_holds.micros + bindparam("cost"))
-        )
-        told = {"claim": reservation.claim.id, "more": by.monthly_tokens, "cost": by.monthly_micros}
-        await self._session.execute(statement, told)
+        if any(reservation.claim.limited_in(*BUDGETS)):
+            told = {"claim": reservation.claim.id, "more": by.monthly_tokens, "cost": by.monthly_micros}
+            await self._session.execute(CORRECT, told)
 
     async def settle(self, claim_id: str, used: Used) -> bool:
         """Spend what was used, at the price it was admitted at. False where nothing was held."""
-        statement = delete(budget_holds).where(_holds.id == claim_id).returning(budget_holds)
-        held = await self._session.execute(statement)
+        held = await self._session.execute(SETTLE, {"claim": claim_id})
         # In one order, so that no two settlements wait for each other.
         rows = sorted((_spending(row._mapping, used) for row in held), key=lambda row: str(row["subject"]))
         if rows:
-            spent = budget_spent.c
-            added = upsert(
-                self._session,
-                budget_spent,
-                lambda new: {"tokens": spent.tokens + new.tokens, "micros": spent.micros + new.micros},
-            )
-            await self._session.execute(added, rows)
+            await SPEND.run(self._session, rows)
         return bool(rows)
 
     async def held_by_others(self, owners: Collection[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from storage.limits.rates import Rates
 from storage.limits.rules import over, refund, refusal, standings, with_claim
 from storage.limits.usage import usages
 from storage.limits.values import (
+    BUDGETS,
     DIMENSIONS,
     RATES,
     Amounts,
@@ -62,7 +63,8 @@ class DatabaseLimiter:
             rates = Rates(session)
             await rates.end(claim)
             await rates.correct(reservation, refund(claim, used))
-            await Budgets(session).settle(claim.id, used or Used())
+            if any(claim.limited_in(*BUDGETS)):
+                await Budgets(session).settle(claim.id, used or Used())
 
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:
         claims = [reservation.claim for reservation in reservations]

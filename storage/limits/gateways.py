@@ -5,11 +5,12 @@ from collections.abc import Collection
 from sqlalchemy import delete, func, select
 
 from storage.database import Session
-from storage.inserts import upsert
+from storage.inserts import Upsert
 from storage.limits.usage import at
 from storage.models import gateways
 
 _gateways = gateways.c
+RENEW = Upsert(gateways, lambda new: {"lease_until": new.lease_until})
 
 
 class Gateways:
@@ -20,8 +21,7 @@ class Gateways:
 
     async def renew(self, id: str, now: float, lease_seconds: float) -> None:
         values = {"id": id, "started_at": at(now), "lease_until": at(now + lease_seconds)}
-        statement = upsert(self._session, gateways, lambda new: {"lease_until": new.lease_until})
-        await self._session.execute(statement, [values])
+        await RENEW.run(self._session, [values])
 
     async def num_live(self, now: float) -> int:
         statement = select(func.count()).select_from(gateways).where(_gateways.lease_until > at(now))

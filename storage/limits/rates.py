@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from math import floor
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from storage.database import Session
-from storage.inserts import upsert
+from storage.inserts import Upsert
 from storage.limits.rules import WINDOW
 from storage.limits.usage import at
 from storage.limits.values import RATES, Amounts, Claim, Rate, Reservation, Subject
@@ -15,6 +15,14 @@ from storage.models import limit_leases, limit_windows
 
 COLUMNS: dict[Rate, str] = dict(zip(RATES, ("requests", "input_tokens", "output_tokens"), strict=True))
 _windows = limit_windows.c
+CHARGE = Upsert(limit_windows, lambda new: {name: _windows[name] + new[name] for name in COLUMNS.values()})
+CORRECT = (
+    update(limit_windows)
+    .where(_windows.subject.in_(bindparam("names", expanding=True)), _windows.second == bindparam("at"))
+    .values({name: _windows[name] + bindparam(f"by_{name}") for name in COLUMNS.values()})
+)
+LEASE = Upsert(limit_leases, lambda new: {"expires_at": new.expires_at})
+END = delete(limit_leases).where(limit_leases.c.id == bindparam("claim"))
 
 
 class Rates:
@@ -28,9 +36,7 @@ class Rates:
         charged = {column: claim.needs.of(rate) for rate, column in COLUMNS.items()}
         rows = [{"subject": name, "second": floor(now)} | charged for name in _names(claim.limited_in(*RATES))]
         if rows:
-            sums = {name: limit_windows.c[name] for name in COLUMNS.values()}
-            statement = upsert(self._session, limit_windows, lambda new: {n: c + new[n] for n, c in sums.items()})
-            await self._session.execute(statement, rows)
+            await CHARGE.run(self._session, rows)
 
     async def lease(self, claims: Iterable[Claim], until: float) -> None:
         """These run until then; one that was swept away runs again."""
@@ -40,26 +46,18 @@ class Rates:
             for name in _names(claim.limited_in("concurrency"))
         ]
         if rows:
-            statement = upsert(self._session, limit_leases, lambda new: {"expires_at": new.expires_at})
-            await self._session.execute(statement, rows)
+            await LEASE.run(self._session, rows)
 
     async def correct(self, reservation: Reservation, by: Amounts) -> None:
         """A second that is long gone is corrected by nobody."""
-        changes = {column: by.of(rate) for rate, column in COLUMNS.items()}
+        changes = {f"by_{column}": by.of(rate) for rate, column in COLUMNS.items()}
         names = _names(reservation.claim.limited_in(*RATES))
-        if not names or not any(changes.values()):
-            return
-        statement = (
-            update(limit_windows)
-            .where(and_(_windows.subject.in_(bindparam("names", expanding=True)), _windows.second == bindparam("at")))
-            .values({name: limit_windows.c[name] + bindparam(f"by_{name}") for name in changes})
-        )
-        told = {f"by_{name}": change for name, change in changes.items()}
-        await self._session.execute(statement, {"names": names, "at": reservation.second} | told)
+        if names and any(changes.values()):
+            await self._session.execute(CORRECT, {"names": names, "at": reservation.second} | changes)
 
     async def end(self, claim: Claim) -> None:
-        if _names(claim.limited_in("concurrency")):
-            await self._session.execute(delete(limit_leases).where(limit_leases.c.id == claim.id))
+        if any(claim.limited_in("concurrency")):
+            await self._session.execute(END, {"claim": claim.id})
 
     async def charges(self, subject: Subject, rate: Rate, now: float) -> Sequence[tuple[int, int]]:
         """(second, amount) of what counts against a rate."""

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import Row, select, tuple_, update
 
 from storage.database import Session
-from storage.inserts import insert_once, upsert
+from storage.inserts import Upsert, insert_once
 from storage.limits.values import DIMENSIONS, Limits, Price, Scope, Subject
 from storage.models import limits, prices
 
 _limits = limits.c
+PRICE = Upsert(prices, lambda new: {name: new[name] for name in ("input", "cached", "output")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,7 @@ class Prices:
 
     async def set(self, model: str, price: Price) -> None:
         """Requests that run keep the price they were admitted at."""
-        new: dict[str, Any] = asdict(price)
-        statement = upsert(self._session, prices, lambda _: new)
-        await self._session.execute(statement, [{"model": model} | new])
+        await PRICE.run(self._session, [{"model": model, **asdict(price)}])
 
 
 def _from(row: Row[tuple[object, ...]]) -> Limits:
