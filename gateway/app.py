@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI, Request
 from gateway import access
 from gateway.api import chat, completions, deployments, health, key, limits, models, organization, tenants, usage
 from gateway.body_limit import BodyLimit
-from gateway.errors import install_handlers
+from gateway.errors import InvalidRequest, install_handlers
 from gateway.parts import Parts, parts_of
 from gateway.telemetry import RequestLog
 
@@ -34,6 +34,13 @@ async def _admitted(request: Request) -> None:
     """Before anything else of a request is looked at. `principal_of` then says whose it is."""
     parts = parts_of(request)
     parts.drain.refuse_new()
+    _refuse_nul(request)
     principal = await parts.authenticator.authenticate(request.headers)
     access.require(request.method, request.scope["route"].path, principal.kind, principal.scopes)
     request.state.principal = principal
+
+
+def _refuse_nul(request: Request) -> None:
+    """PostgreSQL takes no text with a NUL, whichever id or cursor it is meant to be."""
+    if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+        raise InvalidRequest("The URL holds a NUL character (%00); remove it.")

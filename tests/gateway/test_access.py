@@ -19,7 +19,7 @@ from gateway.errors import PermissionDenied
 from storage.models import metadata
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.route_cases import BODIES, QUERIES, SHARED, UNKNOWN, Owned, owned
-from tests.gateway.running import Gateway, running
+from tests.gateway.running import Gateway, client, running
 
 pytestmark = pytest.mark.anyio
 Call = tuple[str, str]
@@ -41,6 +41,15 @@ def test_a_scope_that_a_key_was_made_without_is_refused(scopes: frozenset[str]) 
         access.require("POST", "/v1/organization/projects", "tenant_admin", scopes)
     with pytest.raises(PermissionDenied, match="No key"):
         access.require("GET", "/v1/unlisted", "operator", None)
+
+
+@pytest.mark.parametrize(
+    "path", ["projects/%00", "projects/p%00q/api_keys", "projects?after=%00", "audit_logs?before=a%00"]
+)
+async def test_a_nul_in_a_url_is_refused(tmp_path: Path, path: str) -> None:
+    async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
+        refused = await operator.get(f"/v1/organization/{path}")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_value")
 
 
 @pytest.mark.timeout(240)
