@@ -102,8 +102,10 @@ class CompletionResponse(Response):
             self.service.drain.refuse_new()
 
         async def revoked() -> None:
+            pause = self.service.settings.revocation_seconds
+            await asyncio.sleep(pause)  # it was good a moment ago
             while not await self.service.authenticator.is_revoked(self.principal):
-                await asyncio.sleep(self.service.settings.revocation_seconds)
+                await asyncio.sleep(pause)
             raise InvalidApiKey
 
         return gone, cut, revoked

@@ -12,9 +12,9 @@ from typing import Any
 
 from gateway.errors import StorageUnavailable
 from gateway.idempotency import refusal
-from storage import Database, StorageError, UnknownRequest
+from storage import Database, StorageError
 from storage.idempotency import Claim, Idempotency
-from storage.ledger import Ledger
+from storage.ledger import Ledger, open_entry, settle_entry
 from storage.values import Figures, OpenEntry, Outcome, Settlement
 
 log = logging.getLogger("specgate.books")
@@ -48,9 +48,9 @@ class Books:
         """Best effort: a database that is away costs the note, never the stream."""
         await asyncio.wait({self._go_on(self._checkpoint(request_id, figures))}, timeout=self._patience)
 
-    async def settle(self, settlement: Settlement) -> None:
-        """Returns when it is committed, or after `patience`; then it is still being tried."""
-        await asyncio.wait({self._go_on(self._settle(settlement))}, timeout=self._patience)
+    async def settle(self, entry: OpenEntry, settlement: Settlement) -> None:
+        """Of an opened entry. Returns when it is committed, or after `patience`; then it is still being tried."""
+        await asyncio.wait({self._go_on(self._settle(entry, settlement))}, timeout=self._patience)
 
     async def close(self, patience: float) -> None:
         """Give what is still being written a last while."""
@@ -61,8 +61,11 @@ class Books:
         await asyncio.gather(*self._writes, return_exceptions=True)
 
     async def _open(self, entry: OpenEntry, claim: Claim | None) -> None:
+        if claim is None:
+            await open_entry(self._db, entry)
+            return
         async with self._db.unit() as session:
-            if claim is not None and (earlier := await Idempotency(session).claim(claim)):
+            if earlier := await Idempotency(session).claim(claim):
                 raise refusal(earlier)
             await Ledger(session).open(entry)
 
@@ -77,19 +80,18 @@ class Books:
     async def _undo(self, writing: "asyncio.Task[None]", entry: OpenEntry, outcome: Outcome) -> None:
         await asyncio.wait({writing})
         if writing.exception() is None:
-            await self._settle(Settlement(entry.request_id, outcome, Figures()))
+            await self._settle(entry, Settlement(entry.request_id, outcome, Figures()))
 
-    async def _settle(self, settlement: Settlement) -> None:
-        while not await self._try_to_settle(settlement):
+    async def _settle(self, entry: OpenEntry, settlement: Settlement) -> None:
+        while not await self._try_to_settle(entry, settlement):
             await asyncio.sleep(self._retry)
 
-    async def _try_to_settle(self, settlement: Settlement) -> bool:
+    async def _try_to_settle(self, entry: OpenEntry, settlement: Settlement) -> bool:
         try:
-            async with self._db.unit() as session:
-                await Ledger(session).settle(settlement)
+            await settle_entry(self._db, entry, settlement)
         except StorageError as error:
             log.warning("settlement not written", extra={"fields": _told(settlement.request_id, error)})
-            return isinstance(error, UnknownRequest)
+            return False
         return True
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":

@@ -156,7 +156,7 @@ class Completion:
         await self._stop(asks_engine=outcome != "engine_lost")
         figures = Figures() if outcome == "refused" else self.meter.figures(outcome)
         if self._is_open:
-            await self._books.settle(Settlement(self.job.entry.request_id, outcome, figures))
+            await self._books.settle(self.job.entry, Settlement(self.job.entry.request_id, outcome, figures))
         return figures
 
     async def _stop(self, asks_engine: bool) -> None:

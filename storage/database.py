@@ -6,18 +6,20 @@ instead of failing half-way. Whatever the driver raises because the database is 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Literal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Literal
 
-from sqlalchemy import text
+from sqlalchemy import Table, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from storage.engines import postgres_engine, sqlite_reader, sqlite_writer
+from storage.appender import Appender, Failure
+from storage.engines import postgres_engine, sqlite_appender, sqlite_reader, sqlite_writer
 from storage.errors import StorageAway
+from storage.inserts import insert_once
 from storage.schema import migrate_sqlite, refuse_outdated
 
 Durability = Literal["process", "power"]
@@ -30,9 +32,12 @@ PATIENCE = 5.0
 class Database:
     """Open with `await Database.open(url)`; close before the program ends."""
 
-    def __init__(self, writer: AsyncEngine, reader: AsyncEngine, durability: Durability) -> None:
+    def __init__(
+        self, writer: AsyncEngine, reader: AsyncEngine, durability: Durability, appender: Appender | None = None
+    ) -> None:
         self._writer = writer
         self._reader = reader
+        self._appender = appender
         self.durability: Durability = durability
 
     @classmethod
@@ -44,7 +49,8 @@ class Database:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
             migrate_sqlite(parsed)
-            return cls(sqlite_writer(parsed, durability), sqlite_reader(parsed), durability)
+            writer, reader = sqlite_writer(parsed, durability), sqlite_reader(parsed)
+            return cls(writer, reader, durability, sqlite_appender(parsed, durability))
         database = cls.of_postgres(url)
         try:
             async with database.view() as session:
@@ -72,6 +78,14 @@ class Database:
             finally:
                 await _let_go(connection)
 
+    async def append(self, table: Table, values: Mapping[str, Any]) -> bool:
+        """One row, in a unit of work of its own. False where a unique row was there before."""
+        if self._appender is not None:
+            with suppress(Failure):
+                return await self._appender.append(table, values)
+        async with self.unit() as session:
+            return await insert_once(session, table, values)
+
     @asynccontextmanager
     async def view(self) -> AsyncIterator[Session]:
         """One consistent look. Writing in it fails."""
@@ -91,6 +105,8 @@ class Database:
             raise StorageAway("the database did not answer within a second") from error
 
     async def close(self) -> None:
+        if self._appender is not None:
+            self._appender.close()
         await self._writer.dispose()
         await self._reader.dispose()
 

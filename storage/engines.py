@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.appender import Appender
 from storage.inline_sqlite import PRAGMAS, InlineConnection
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
@@ -32,6 +33,10 @@ def sqlite_writer(url: URL, durability: str) -> AsyncEngine:
     _prepare(engine.sync_engine, pragmas, "BEGIN IMMEDIATE")
     _release_when_cut(engine.sync_engine)
     return engine
+
+
+def sqlite_appender(url: URL, durability: str) -> Appender:
+    return Appender(str(url.database), SYNCHRONOUS[durability], waits_at_commit=durability == "power")
 
 
 def sqlite_migrator(url: URL) -> Engine:

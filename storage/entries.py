@@ -13,7 +13,8 @@ COPIED = tuple(field.name for field in fields(OpenEntry) if field.name != "at")
 
 
 def open_values(entry: OpenEntry, at: datetime) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in COPIED} | _figures(Figures()) | {"at": at}
+    """No figures: each column's default is that nothing was used."""
+    return copied_from(entry) | {"at": at}
 
 
 def checkpoint_values(figures: Figures, generated: int, delivered: int, at: datetime) -> dict[str, Any]:
@@ -22,6 +23,10 @@ def checkpoint_values(figures: Figures, generated: int, delivered: int, at: date
 
 def settle_values(settlement: Settlement, at: datetime) -> dict[str, Any]:
     return _figures(settlement.figures) | {"outcome": settlement.outcome, "at": at}
+
+
+def copied_from(entry: OpenEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in COPIED}
 
 
 def copied(opened: Row[Any]) -> dict[str, Any]:

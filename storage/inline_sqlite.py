@@ -46,7 +46,7 @@ class InlineConnection(aiosqlite.Connection):
         await super().commit()
         self._num_commits += 1
         if self._num_commits % COMMITS_A_CHECKPOINT == 0:
-            asyncio.get_running_loop().run_in_executor(None, _checkpoint, self._path)
+            asyncio.get_running_loop().run_in_executor(None, checkpoint, self._path)
 
     async def _on_thread(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         def run() -> Any:
@@ -79,7 +79,7 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _checkpoint(path: str) -> None:
+def checkpoint(path: str) -> None:
     """As much as readers and the writer let it, without waiting for them."""
     with closing(sqlite3.connect(path, timeout=0)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        connection.execute("PRAGMA walcheckpoint(PASSIVE)")

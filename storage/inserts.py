@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlalchemy import Executable, Table, literal
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.database import Session
+Session = AsyncConnection
 
 
 async def insert_once(session: Session, table: Table, values: Mapping[str, Any]) -> bool:

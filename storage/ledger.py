@@ -10,8 +10,16 @@ from typing import Any
 
 from sqlalchemy import Row, Select, func, select
 
-from storage.database import Session
-from storage.entries import checkpoint_values, copied, interrupted, open_entry_from, open_values, settle_values
+from storage.database import Database, Session
+from storage.entries import (
+    checkpoint_values,
+    copied,
+    copied_from,
+    interrupted,
+    open_entry_from,
+    open_values,
+    settle_values,
+)
 from storage.errors import UnknownRequest
 from storage.ids import uuid7
 from storage.inserts import insert_once
@@ -20,6 +28,21 @@ from storage.models import ledger_entries, of_kind
 from storage.values import Figures, OpenEntry, Problem, Settlement
 
 _entries = ledger_entries.c
+
+
+LAST = 2**31 - 1
+"""A settlement's place in its request."""
+
+
+async def open_entry(db: Database, entry: OpenEntry) -> bool:
+    """As `Ledger.open`, in a unit of work of its own: on every request's way, and so the shortest one."""
+    return await db.append(ledger_entries, _row("open", 0, open_values(entry, entry.at or datetime.now(UTC))))
+
+
+async def settle_entry(db: Database, entry: OpenEntry, settlement: Settlement) -> bool:
+    """As `Ledger.settle`, likewise, by who opened it and so knows that it is open."""
+    values = settle_values(settlement, settlement.at or datetime.now(UTC))
+    return await db.append(ledger_entries, _row("settle", LAST, copied_from(entry) | values))
 
 
 class Ledger:
@@ -91,11 +114,14 @@ class Ledger:
 
     async def _settle(self, opened: Row[Any], settlement: Settlement) -> bool:
         values = settle_values(settlement, settlement.at or datetime.now(UTC))
-        return await self._append("settle", 2**31 - 1, copied(opened) | values)
+        return await self._append("settle", LAST, copied(opened) | values)
 
     async def _append(self, kind: str, seq: int, values: dict[str, Any]) -> bool:
-        row = values | {"entry_id": uuid7(), "kind": kind, "seq": seq}
-        return await insert_once(self._session, ledger_entries, row)
+        return await insert_once(self._session, ledger_entries, _row(kind, seq, values))
+
+
+def _row(kind: str, seq: int, values: dict[str, Any]) -> dict[str, Any]:
+    return values | {"entry_id": uuid7(), "kind": kind, "seq": seq}
 
 
 def _unsettled(owners: Collection[str] | None) -> Select[Any]:
