@@ -1,6 +1,6 @@
 """A model's folder, fetched and converted if need be, by a process that knows the catalogue: this one has no torch.
 
-python -m inference.models_catalog NAME --state-dir DIR     one JSON object a line: {"stage", "fraction"} as it
+python -m inference.models_catalog --state-dir DIR -- NAME  one JSON object a line: {"stage", "fraction"} as it
                                                             goes, and {"folder"} or {"error"} at last
 … --check                                                   only the last, without fetching anything
 """
@@ -24,7 +24,7 @@ class SourceRefused(Exception):
 async def fetch(model: str, home: Path, on_progress: OnProgress, command: Sequence[str] = COMMAND) -> Path:
     """Raises SourceRefused."""
     said: dict[str, Any] = {}
-    async with contextlib.aclosing(_lines([*command, model, "--state-dir", str(home)])) as lines:
+    async with contextlib.aclosing(_lines([*command, "--state-dir", str(home), "--", model])) as lines:
         async for said in lines:
             if "stage" in said:
                 share = said["fraction"]
@@ -36,7 +36,7 @@ async def fetch(model: str, home: Path, on_progress: OnProgress, command: Sequen
 
 async def find(model: str, home: Path, command: Sequence[str] = COMMAND) -> Path | None:
     """Its folder; None where it is one of the catalogue. Raises SourceRefused where there is no such model."""
-    async with contextlib.aclosing(_lines([*command, model, "--state-dir", str(home), "--check"])) as lines:
+    async with contextlib.aclosing(_lines([*command, "--state-dir", str(home), "--check", "--", model])) as lines:
         said = await anext(lines, {"error": f"Whether there is a model {model} could not be found out."})
     if "error" in said:
         raise SourceRefused(said["error"])

@@ -59,8 +59,9 @@ async def test_the_real_catalogue_knows_folders_names_and_nothing_else(tmp_path:
     (tmp_path / "config.json").write_text("{}")
     assert await find(str(tmp_path), tmp_path) == tmp_path
     assert await find("smollm2-135m", tmp_path) is None
-    with pytest.raises(SourceRefused, match="give one of smollm2-135m, or a folder"):
-        await find("gpt-7", tmp_path)
+    for unknown in ("gpt-7", "--state-dir=/"):
+        with pytest.raises(SourceRefused, match="give one of smollm2-135m, or a folder"):
+            await find(unknown, tmp_path)
 
 
 async def test_a_fetch_that_nobody_waits_for_is_ended(tmp_path: Path) -> None:
