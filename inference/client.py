@@ -50,14 +50,16 @@ class HttpInferenceClient:
     """One worker. Safe for many requests at a time on one event loop."""
 
     def __init__(self, base_url: str, secret: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
+        # A proxy has no place between the two.
+        self._transport = transport or httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
         self._http = httpx.AsyncClient(
             base_url=base_url,
             headers={"authorization": f"Bearer {secret}", "x-specgate-protocol": str(PROTOCOL_VERSION)},
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
-            trust_env=False,  # a proxy has no place between the two
-            transport=transport,
+            transport=self._transport,
         )
+        self._generate = self._http.build_request("POST", "/generate", headers={"content-type": "application/json"})
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Accepted | TokenEvent, None]:
         """Close it early (`aclose`) to abort the request."""
@@ -111,13 +113,20 @@ class HttpInferenceClient:
 
     @asynccontextmanager
     async def _stream(self, body: str) -> AsyncIterator[httpx.Response]:
-        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
-        headers = {"content-type": "application/json"}
-        async with self._http.stream("POST", "/generate", content=body, headers=headers, timeout=timeout) as response:
+        """Past the client, whose redirects, cookies and events cost as much as the request itself."""
+        headers = [pair for pair in self._generate.headers.raw if pair[0].lower() != b"content-length"]
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS).as_dict()
+        asked = httpx.Request(
+            "POST", self._generate.url, headers=headers, content=body, extensions={"timeout": timeout}
+        )
+        response = await self._transport.handle_async_request(asked)
+        try:
             if response.status_code != 200:
                 await response.aread()
                 raise _refusal(response)
             yield response
+        finally:
+            await response.aclose()
 
     async def _get(self, path: str) -> httpx.Response:
         try:
@@ -136,7 +145,8 @@ def _body(request: GenerationRequest) -> str:
 
 async def _events(response: httpx.Response) -> AsyncGenerator[Accepted | TokenEvent, None]:
     lines = Lines()
-    async for chunk in response.aiter_bytes():
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    async for chunk in response.stream:
         for line in lines.feed(chunk):
             event = _event(line)
             if isinstance(event, Failure):
