@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from gateway.settings import Settings
 from storage import Database
 from storage.limits.database_limiter import DatabaseLimiter
+from storage.limits.lane import Lane
 from storage.limits.limiter import Limiter
 
 
@@ -13,7 +14,10 @@ from storage.limits.limiter import Limiter
 async def open_limiter(settings: Settings, db: Database, num_gateways: Callable[[], int]) -> AsyncIterator[Limiter]:
     """Rates and concurrency in Redis where there is one; budgets always in the database."""
     if settings.redis_url is None:
-        yield DatabaseLimiter(db, settings.lease_seconds)
+        lane = Lane.of(settings.database, settings.durability)
+        yield DatabaseLimiter(db, settings.lease_seconds, lane=lane)
+        if lane is not None:
+            lane.close()
         return
     # Imported where it is used: a gateway without Redis does without its client's start-up time.
     from storage.limits.held_budgets import HeldBudgets

@@ -1,11 +1,14 @@
 """Everything in the database: one transaction decides and holds."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import cast
 
 from storage.clock import Clock, database_clock
 from storage.database import Database, Session
 from storage.limits.budgets import Budgets
+from storage.limits.lane import Lane
 from storage.limits.locks import hold
 from storage.limits.rates import Rates
 from storage.limits.rules import over, refund, refusal, standings, with_claim
@@ -28,11 +31,13 @@ from storage.limits.values import (
 class DatabaseLimiter:
     """Implements `Limiter`. A lease that is not renewed ends after `lease_seconds`."""
 
-    def __init__(self, db: Database, lease_seconds: float, clock: Clock = database_clock) -> None:
-        self._db, self._lease_seconds, self._clock = db, lease_seconds, clock
+    def __init__(
+        self, db: Database, lease_seconds: float, clock: Clock = database_clock, lane: Lane | None = None
+    ) -> None:
+        self._db, self._lease_seconds, self._clock, self._lane = db, lease_seconds, clock, lane
 
     async def reserve(self, claim: Claim) -> Reservation | Refusal:
-        async with self._db.unit() as session:
+        async with self._unit() as session:
             await hold(session, claim.subjects)
             now = await self._clock(session)
             found = await usages(session, claim.subjects, now)
@@ -45,7 +50,7 @@ class DatabaseLimiter:
     async def adjust(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> Reservation | Refusal:
         claim = replace(reservation.claim, input_tokens=input_tokens, output_tokens=output_tokens)
         by = claim.needs - reservation.claim.needs
-        async with self._db.unit() as session:
+        async with self._unit() as session:
             await hold(session, claim.subjects)
             now = await self._clock(session)
             if any(by.of(dimension) > 0 for dimension in DIMENSIONS):
@@ -58,7 +63,7 @@ class DatabaseLimiter:
 
     async def release(self, reservation: Reservation, used: Used | None) -> None:
         claim = reservation.claim
-        async with self._db.unit() as session:
+        async with self._unit() as session:
             await hold(session, claim.subjects)
             rates = Rates(session)
             await rates.end(claim)
@@ -69,7 +74,7 @@ class DatabaseLimiter:
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:
         claims = [reservation.claim for reservation in reservations]
         subjects = {subject.name: subject for claim in claims for subject in claim.subjects}
-        async with self._db.unit() as session:
+        async with self._unit() as session:
             await hold(session, list(subjects.values()))
             now = await self._clock(session)
             rates = Rates(session)
@@ -80,6 +85,18 @@ class DatabaseLimiter:
         async with self._db.view() as session:
             now = await self._clock(session)
             return standings(subjects, await usages(session, subjects, now), now)
+
+    @asynccontextmanager
+    async def _unit(self) -> AsyncIterator[Session]:
+        if self._lane is None or not self._lane.begin():
+            async with self._db.unit() as session:
+                yield session
+            return
+        try:
+            yield cast(Session, self._lane)
+            self._lane.commit()
+        finally:
+            self._lane.rollback()
 
     async def _refusal(self, session: Session, claim: Claim, needs: Amounts, verdict: Verdict) -> Refusal:
         assert verdict.broken is not None

@@ -23,6 +23,14 @@ CORRECT = (
 )
 LEASE = Upsert(limit_leases, lambda new: {"expires_at": new.expires_at})
 END = delete(limit_leases).where(limit_leases.c.id == bindparam("claim"))
+CHARGES = {
+    rate: select(_windows.second, limit_windows.c[column]).where(
+        _windows.subject == bindparam("name"), _windows.second.between(bindparam("oldest"), bindparam("newest"))
+    )
+    for rate, column in COLUMNS.items()
+}
+SWEEP_LEASES = delete(limit_leases).where(limit_leases.c.expires_at <= bindparam("at"))
+SWEEP_WINDOWS = delete(limit_windows).where(_windows.second < bindparam("oldest"))
 
 
 class Rates:
@@ -61,16 +69,14 @@ class Rates:
 
     async def charges(self, subject: Subject, rate: Rate, now: float) -> Sequence[tuple[int, int]]:
         """(second, amount) of what counts against a rate."""
-        column = limit_windows.c[COLUMNS[rate]]
-        statement = select(_windows.second, column).where(
-            _windows.subject == subject.name, _windows.second.between(floor(now) - WINDOW, floor(now))
-        )
-        return [(row[0], row[1]) for row in await self._session.execute(statement)]
+        told = {"name": subject.name, "oldest": floor(now) - WINDOW, "newest": floor(now)}
+        rows = await self._session.execute(CHARGES[rate], told)
+        return [(row.second, row._mapping[COLUMNS[rate]]) for row in rows]
 
     async def sweep(self, now: float) -> None:
         """Remove what no longer counts."""
-        await self._session.execute(delete(limit_leases).where(limit_leases.c.expires_at <= at(now)))
-        await self._session.execute(delete(limit_windows).where(_windows.second < floor(now) - 2 * WINDOW))
+        await self._session.execute(SWEEP_LEASES, {"at": at(now)})
+        await self._session.execute(SWEEP_WINDOWS, {"oldest": floor(now) - 2 * WINDOW})
 
 
 def _names(subjects: Iterable[Subject]) -> list[Any]:

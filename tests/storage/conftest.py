@@ -74,11 +74,11 @@ def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=["sqlite", "lane", "postgres", "redis"])
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    """A limiter on each store; Redis is empty, and has SQLite beside it for the budgets."""
-    databases = {"redis": "sqlite_url"}
-    url = str(request.getfixturevalue(databases.get(request.param, f"{request.param}_url")))
+    """A limiter on each store, SQLite by both ways; Redis is empty, and has SQLite beside it for the budgets."""
+    kind = "postgres" if request.param == "postgres" else "sqlite"
+    url = str(request.getfixturevalue(f"{kind}_url"))
     database = await Database.open(url)
     bench = Bench(database)
     async with AsyncExitStack() as stack:
@@ -87,6 +87,7 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
             await empty(valkey_url)
             bench.limiter = await stack.enter_async_context(in_redis(bench, valkey_url))
         else:
-            bench.limiter = await stack.enter_async_context(in_database(bench))
+            lane = url if request.param == "lane" else ""
+            bench.limiter = await stack.enter_async_context(in_database(bench, lane))
         yield bench
     await database.close()

@@ -10,6 +10,7 @@ from storage import Database
 from storage.database import Session
 from storage.limits.database_limiter import DatabaseLimiter
 from storage.limits.held_budgets import HeldBudgets
+from storage.limits.lane import Lane
 from storage.limits.limiter import Limiter
 from storage.limits.redis_limiter import RedisLimiter
 from storage.limits.redis_rates import RedisRates
@@ -79,8 +80,12 @@ def subject(scope: Scope, id: str = "a", **limits: int) -> Subject:
 
 
 @asynccontextmanager
-async def in_database(bench: Bench) -> AsyncIterator[Limiter]:
-    yield DatabaseLimiter(bench.db, LEASE, bench.database_clock)
+async def in_database(bench: Bench, short_way: str = "") -> AsyncIterator[Limiter]:
+    """`short_way`: the URL of the SQLite file, for the lane beside units of work."""
+    lane = Lane.of(short_way, "process") if short_way else None
+    yield DatabaseLimiter(bench.db, LEASE, bench.database_clock, lane)
+    if lane is not None:
+        lane.close()
 
 
 @asynccontextmanager

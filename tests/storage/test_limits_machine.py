@@ -85,7 +85,7 @@ class Machine(RuleBasedStateMachine):
             await empty(self.valkey_url)
             self.context = in_redis(self.bench, self.valkey_url)
         else:
-            self.context = in_database(self.bench)
+            self.context = in_database(self.bench, self.url)
         self.limiter: Limiter = await self.context.__aenter__()
 
     def teardown(self) -> None:
