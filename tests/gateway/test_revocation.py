@@ -23,19 +23,23 @@ PROJECTS = "/v1/organization/projects"
 
 @dataclass
 class Load:
-    """Requests without pause, from several clients of each gateway: when each was sent, and its status."""
+    """Requests without pause, a client for each gateway: when each was sent and answered, and its status."""
 
-    answers: list[tuple[float, int]] = field(default_factory=list)
+    answers: list[tuple[float, float, int]] = field(default_factory=list)
     is_over: bool = False
 
     async def run(self, url: str, key: str) -> None:
         async with client(url, key) as http:
             while not self.is_over:
                 sent = time.monotonic()
-                self.answers.append((sent, (await http.get("/v1/models")).status_code))
+                status = (await http.get("/v1/models")).status_code
+                self.answers.append((sent, time.monotonic(), status))
 
-    def statuses(self, since: float, until: float = float("inf")) -> set[int]:
-        return {status for sent, status in self.answers if since <= sent < until}
+    def answered_until(self, moment: float) -> set[int]:
+        return {status for _, answered, status in self.answers if answered < moment}
+
+    def sent_from(self, moment: float) -> set[int]:
+        return {status for sent, _, status in self.answers if sent >= moment}
 
 
 @asynccontextmanager
@@ -101,14 +105,14 @@ async def _attack(operator: httpx.AsyncClient, urls: list[str], victim: Victim) 
         streams = [group.create_task(_open_stream(url, victim.key, is_open)) for url in urls]
         for _ in streams:
             await is_open.acquire()
-        begun = time.monotonic()
         await asyncio.sleep(0.3)
+        asked = time.monotonic()
         revoked = await _revoke(operator, victim)
         ends = [await stream for stream in streams]
         await asyncio.sleep(max(0.0, revoked + 1.5 - time.monotonic()))
         load.is_over = True
-    assert load.statuses(begun, begun + 0.3) == {200}
-    assert load.statuses(revoked + 1.0) == {victim.status}
+    assert load.answered_until(asked) == {200}
+    assert load.sent_from(revoked + 1.0) == {victim.status}
     for ended, said in ends:
         assert ended - revoked < 5
         assert frames(said)[-1]["error"]["code"] == "invalid_api_key"
