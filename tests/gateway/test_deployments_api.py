@@ -1,5 +1,6 @@
 """The admin API of deployments: what may be written, who was first, why, and what was told of it."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,18 @@ async def test_a_change_names_the_version_it_changes_and_says_why(tmp_path: Path
             ("deployment.updated", "a test"),
             ("deployment.created", "Created."),
         ]
+
+
+async def test_of_many_editors_at_once_one_wins(tmp_path: Path) -> None:
+    async with operated(tmp_path, Fakes()) as (gateway, http):
+        asked = [patch(http, FIRST, '"1"', speculation={"adaptive": {"maximum": 20 + n}}) for n in range(8)]
+        answers = await asyncio.gather(*asked)
+        assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
+        assert {answer.headers["etag"] for answer in answers} == {'"2"'}
+        [winner] = [answer.json() for answer in answers if answer.status_code == 200]
+        now = (await http.get(f"{DEPLOYMENTS}/{FIRST}")).json()
+        assert now["speculation"] == winner["speculation"]
+        assert len(await audited(gateway)) == 1
 
 
 async def test_a_change_of_nothing_is_no_version(tmp_path: Path) -> None:
