@@ -37,7 +37,7 @@ async def create(request: Request) -> Response:
     async with changing(request) as session:
         tenant = await Tenants(session).create(id, asked.name, asked.rejected_prediction)
         if tenant is None:
-            raise Conflict(f"There is a tenant {id} already; choose another id.", "id_taken", "id")
+            raise Conflict(f"There is a tenant {id} already; choose another id.", "name_taken", "id")
         await _record(request, session, "tenant.created", None, tenant)
     return answer(tenant_object(tenant), tenant.version)
 

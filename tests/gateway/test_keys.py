@@ -85,7 +85,7 @@ async def test_both_keys_are_good_in_the_overlap_and_the_new_one_after(
     for key in (old, new):
         assert (await _ask(gateway, key["value"])).status_code == 200
     again = await operator.post(f"{KEYS}/{old['id']}/rotate", json={})
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "key_rotated")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "conflict")
     await asyncio.sleep(max(0.0, rotated + 2.0 - time.monotonic()))
     assert (await _ask(gateway, old["value"])).status_code == 401
     assert (await _ask(gateway, new["value"])).status_code == 200
@@ -141,6 +141,6 @@ async def test_an_archived_project_makes_no_keys(gateway: Gateway, operator: htt
     await operator.post(f"/v1/organization/projects/{project}/archive")
     for path in (accounts, f"/v1/organization/projects/{project}/api_keys/{key['id']}/rotate"):
         refused = await operator.post(path, json={"name": "x"} if path == accounts else {})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "project_archived")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
     default = await operator.post("/v1/organization/projects/proj_default/archive")
-    assert (default.status_code, default.json()["error"]["code"]) == (409, "default_project")
+    assert (default.status_code, default.json()["error"]["code"]) == (409, "conflict")

@@ -50,7 +50,7 @@ async def test_a_tenant_is_made_once(operator: httpx.AsyncClient) -> None:
         "version": 1,
     }
     again = await operator.post(TENANTS, json={"id": "acme", "name": "Another"})
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "id_taken")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "name_taken")
     drawn = (await operator.post(TENANTS, json={"name": "Drawn"})).json()
     assert drawn["id"].startswith("org-")
     assert [t["id"] for t in (await operator.get(TENANTS)).json()["data"]] == ["default", "acme", drawn["id"]]

@@ -61,6 +61,16 @@ class TestSnippets:
         assert re.search(r"\naccepted: \d+\n$", shown)
         assert 'return f"Hello, {name}!"' in shown
 
+    def test_organization(self, ready: Served, tmp_path: Path) -> None:
+        shown = pasted([sys.executable, "-c", snippet("python", ready, "Tenants, projects and keys")], ready, tmp_path)
+        key, *events = shown.splitlines()
+        assert re.fullmatch(r"sk-sg-[a-z0-9]{12}-[\w-]{43}", key)
+        told = [event.split()[0] for event in events]
+        assert told == [
+            *("rate_limit.updated", "api_key.created", "api_key.rotated"),
+            *("api_key.created", "service_account.created", "project.created"),
+        ]
+
     def test_deployments(self, ready: Served, tmp_path: Path) -> None:
         shown = pasted([sys.executable, "-c", snippet("python", ready, "Deployments and drafters")], ready, tmp_path)
         assert "{'field': 'speculation.drafter.length', 'from': None, 'to': 8}" in shown
@@ -99,8 +109,10 @@ ACCIDENTS = {
     *("server_error", "engine_lost", "engine_error", "engine_failed", "engine_unavailable", "engine_starting"),
     *("storage_unavailable", "draining", "not_ready"),
     *("rate_limit_exceeded", "queue_full", "insufficient_quota"),
+    *("tenant_suspended", "not_found", "conflict", "name_taken", "version_mismatch", "if_match_required"),
+    *("idempotency_in_progress", "idempotency_key_used", "idempotency_key_reused"),
 }
-"""Provoked elsewhere, by breaking things."""
+"""Provoked elsewhere: by breaking things, or by admins."""
 PARAMS = {
     "missing_required_parameter": "messages",
     "unknown_parameter": "bogus",

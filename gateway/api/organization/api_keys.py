@@ -91,7 +91,7 @@ def _changes(key: ApiKey, asked: KeyUpdate, maker: Principal) -> dict[str, Any]:
     """Only what was sent. An expired key stays expired."""
     told = asked.model_fields_set
     if "expires_in_seconds" in told and key.overlap_until is not None:
-        raise Conflict("This key was rotated; it ends with its overlap.", "key_rotated")
+        raise Conflict("This key was rotated; it ends with its overlap.")
     changes: dict[str, Any] = {}
     if asked.name is not None:
         changes["name"] = asked.name

@@ -30,7 +30,7 @@ class Place:
 
     def require_active(self) -> None:
         if self.project.archived_at is not None:
-            raise Conflict("The project is archived; use another one.", "project_archived")
+            raise Conflict("The project is archived; use another one.")
 
     async def account(self, id: str, *, for_update: bool = False) -> ServiceAccount:
         account = await ServiceAccounts(self.session, self.project.id).get(id, for_update=for_update)

@@ -41,9 +41,9 @@ async def made(session: Session, public_id: str) -> ApiKey:
 async def rotated(session: Session, key: ApiKey, asked: KeyRotate) -> NewKey:
     """The key in its place. Raises Conflict where another has it already, or there is nothing to replace."""
     if key.overlap_until is not None:
-        raise Conflict("This key was rotated before; rotate the one that replaced it.", "key_rotated")
+        raise Conflict("This key was rotated before; rotate the one that replaced it.")
     if not key.is_active(datetime.now(UTC)):
-        raise Conflict("This key has expired; make a new one.", "key_expired")
+        raise Conflict("This key has expired; make a new one.")
     lifetime = key.expires_at - key.created_at if key.expires_at else None
     expires_at = ends_at(asked.expires_in_seconds) or (datetime.now(UTC) + lifetime if lifetime else None)
     return await ApiKeys(session).rotate(key, timedelta(seconds=asked.overlap_seconds), expires_at=expires_at)

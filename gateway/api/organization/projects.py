@@ -68,7 +68,7 @@ async def archive(request: Request, project_id: str) -> Response:
         at = await place(request, session, project_id, for_update=True)
         match_if_given(request, at.project.version)
         if at.project.is_default:
-            raise Conflict("The default project cannot be archived; its keys can be deleted.", "default_project")
+            raise Conflict("The default project cannot be archived; its keys can be deleted.")
         after = at.project
         if at.project.archived_at is None:
             after = await Projects(session, at.tenant_id).archive(at.project)
