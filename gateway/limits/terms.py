@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from gateway.auth import Principal
 from gateway.errors import StorageUnavailable
 from storage import Database, StorageAway
-from storage.limits.rows import LimitRows, Prices
+from storage.limits.prices import Prices
+from storage.limits.rows import LimitRows
 from storage.limits.values import DIMENSIONS, Price, Scope, Subject
 
 REMEMBER_SECONDS = 1.0

@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from inference.protocol import Accepted, EngineError, GenerationRequest, TokenEvent
-from storage.limits.rows import Prices
+from storage.limits.prices import Prices
 from storage.limits.values import Price
 from tests.gateway.fake_engine import FakeEngine, Script
 from tests.gateway.limiting import TENANT, is_released, key_id, limit, used
@@ -196,7 +196,9 @@ class Mixed(FakeEngine):
 async def _one(gateway: Gateway, kind: int, moment: float) -> None:
     members = {"max_tokens": 100 + kind, "stream": moment < 0.5}
     if kind == 5 or moment > 0.7:
-        async with asking(gateway, **members):
+        async with asking(gateway, **members) as reader:
+            if kind == 5 and members["stream"]:
+                await read_until(reader, b'"content":" 0"')  # in any case some leave while it is told
             await asyncio.sleep(0.3 * (moment % 0.5))
     else:
         await gateway.chat(**members)

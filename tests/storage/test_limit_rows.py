@@ -1,12 +1,16 @@
 """Limits and prices are rows; two editors cannot both win."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from storage import Database
-from storage.limits.rows import LimitRow, LimitRows, Prices
+from storage.limits.database_limiter import DatabaseLimiter
+from storage.limits.prices import Prices
+from storage.limits.rows import LimitRow, LimitRows
 from storage.limits.values import Limits, Price, Subject
+from tests.storage.entries import ENDED, open_requests, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -49,3 +53,22 @@ async def test_a_price_is_replaced(db: Database) -> None:
             await Prices(session).set("tiny", price)
         async with db.view() as session:
             assert await Prices(session).get("tiny") == price
+
+
+async def test_a_budget_begins_with_what_the_month_has_used(db: Database) -> None:
+    now = datetime.now(UTC)
+    last_month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0) - timedelta(seconds=1)
+    async with db.unit() as session:
+        await Prices(session).set("tiny", Price(input=1_000_000, cached=500_000, output=2_000_000))
+    await open_requests(db, "old", "new", "other")
+    for request_id, at in (("old", last_month), ("new", now)):
+        await settle(db, request_id, ENDED, at)
+    subject = Subject("tenant", "default", Limits(monthly_tokens=10**6, monthly_micros=10**6))
+    async with db.unit() as session:
+        assert await LimitRows(session).set("tenant", "default", subject.limits, 0)
+    tokens, micros = await DatabaseLimiter(db, 15).standings([subject])
+    assert (tokens.used, micros.used) == (120, 52 + 24 + 40)
+    async with db.unit() as session:
+        assert await LimitRows(session).set("tenant", "default", Limits(monthly_tokens=5), 1)
+    (tokens,) = await DatabaseLimiter(db, 15).standings([Subject("tenant", "default", Limits(monthly_tokens=5))])
+    assert (tokens.used, tokens.remaining) == (120, 0), "only a first budget begins anew"
