@@ -36,7 +36,7 @@ def build_engine(options: WorkerOptions, progress: Progress) -> ServedEngine:
     progress(f"the model {options.model_name}")
     device = options.device if options.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(options.model_folder, device, options.dtype, options.max_model_len)
-    _require_revision(model.revision, options.revision)
+    require_revision(model.revision, options.revision)
     progress("the cache")
     config = engine_config(options, model)
     engine = Engine(Runner(model, config), config, model.eos_token_ids | tokenizer.eos_token_ids)
@@ -81,6 +81,6 @@ def _ready(options: WorkerOptions, config: EngineConfig, model: LoadedModel) -> 
     )
 
 
-def _require_revision(found: str, wanted: str | None) -> None:
+def require_revision(found: str, wanted: str | None) -> None:
     if wanted is not None and not found.startswith(wanted):
         raise ValueError(f"the folder holds revision {found}, and the deployment asks for {wanted}")
