@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse
 from gateway.api.answers import answer, body
 from gateway.api.conditional import etag, match_if_given, require_match
 from gateway.deployments.changes import (
-    REASON_HEADER,
     NewDeployment,
     Plan,
     Rollback,
     changed,
     patch_and_reason,
+    reason_in,
     require_free_names,
     require_reason,
 )
@@ -57,7 +57,7 @@ async def create(request: Request) -> Response:
     wanted = await _with_model(request, asked.document, None)
     if _is_dry_run(request):
         return JSONResponse((await _plan(request, None, wanted)).told())
-    reason = asked.reason or request.headers.get(REASON_HEADER) or "Created."
+    reason = asked.reason or reason_in(request.headers) or "Created."
     config = wanted.speculation.model_dump(mode="json")
     async with changing(request) as session:
         deployments = Deployments(session)
@@ -77,7 +77,8 @@ async def retrieve(request: Request, deployment_id: str) -> Response:
 
 @router.patch("/{deployment_id}")
 async def update(request: Request, deployment_id: str) -> Response:
-    patch, reason = patch_and_reason(await request.body(), request.headers.get(REASON_HEADER))
+    patch, reason = patch_and_reason(await request.body())
+    reason = reason or reason_in(request.headers)
     read = await _read(request, deployment_id)
     require_match(request, read[0].version)
     wanted = await _with_model(request, changed(settable(*read), patch), read[0])
@@ -89,7 +90,7 @@ async def update(request: Request, deployment_id: str) -> Response:
 @router.delete("/{deployment_id}")
 async def delete(request: Request, deployment_id: str) -> dict[str, Any]:
     """Takes no requests from now on; its engines end when the last one is answered."""
-    reason = request.headers.get(REASON_HEADER) or "Deleted."
+    reason = reason_in(request.headers) or "Deleted."
     async with changing(request) as session:
         found = await _found(session, deployment_id, for_update=True)
         match_if_given(request, found[0].version)

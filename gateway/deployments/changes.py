@@ -1,6 +1,7 @@
 """What a change of a deployment comes to: the document it leads to, what differs, and the memory it needs. Pure."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -38,11 +39,17 @@ class Rollback(Wire):
     reason: Reason
 
 
-def patch_and_reason(raw: bytes, header: str | None) -> tuple[Document, str | None]:
-    """The reason may be a member of the patch or a header. Raises InvalidRequest."""
+def patch_and_reason(raw: bytes) -> tuple[Document, str | None]:
+    """The reason may be a member of the patch. Raises InvalidRequest."""
     patch = dict(parse(raw, Patch).root)
-    told = patch.pop("reason", header)
-    return patch, None if told is None else _reason(told)
+    told = patch.pop("reason", None)
+    return patch, None if told is None else checked(told)
+
+
+def reason_in(headers: Mapping[str, str]) -> str | None:
+    """Raises InvalidRequest."""
+    told = headers.get(REASON_HEADER)
+    return checked(told) if told else None
 
 
 def require_reason(reason: str | None) -> str:
@@ -111,5 +118,5 @@ class Plan:
         return self.wanted.replicas if self.needs_load else max(0, more) if self.wanted.enabled else 0
 
 
-def _reason(told: JsonValue) -> str:
+def checked(told: JsonValue) -> str:
     return parse(json.dumps({"reason": told}).encode(), Why).reason

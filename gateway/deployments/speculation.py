@@ -56,7 +56,11 @@ Kind = Annotated[Literal["none", "lookup"], BeforeValidator(_known(KINDS, LATER_
 Scope = Annotated[Literal["request"], BeforeValidator(_known(("request",), ("tenant", "deployment")))]
 Verification = Annotated[Literal["coupled"], BeforeValidator(_known(("coupled",), ("rejection",)))]
 NotBuilt = Annotated[None, BeforeValidator(_absent)]
-HoldoutRate = Annotated[float, Field(ge=0.0, le=0.2, allow_inf_nan=False), AfterValidator(_no_holdout)]
+HoldoutRate = Annotated[
+    float,
+    Field(ge=0.0, le=0.2, allow_inf_nan=False, json_schema_extra={"maximum": 0}),
+    AfterValidator(_no_holdout),
+]
 
 
 class Ngram(Wire):

@@ -151,6 +151,10 @@ async def test_a_change_names_the_version_it_changes_and_says_why(tmp_path: Path
 
         unexplained = await http.patch(f"{DEPLOYMENTS}/{id}", json={"replicas": 2}, headers={"if-match": '"2"'})
         assert (unexplained.status_code, unexplained.json()["error"]["param"]) == (400, "reason")
+        too_long = {"if-match": '"2"', "x-specgate-reason": "x" * 1025}
+        for method in ("PATCH", "DELETE"):
+            answer = await http.request(method, f"{DEPLOYMENTS}/{id}", content=b'{"replicas": 2}', headers=too_long)
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, "reason")
         by_header = {"if-match": '"2"', "x-specgate-reason": "more load"}
         assert (await http.patch(f"{DEPLOYMENTS}/{id}", json={"replicas": 2}, headers=by_header)).status_code == 200
         assert [one[::2] for one in await audited(gateway)] == [
