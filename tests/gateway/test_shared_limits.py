@@ -113,8 +113,8 @@ async def test_four_gateways_share_every_limit(tmp_path: Path, store: str, reque
             assert crowd.refused == ["rate_limit_exceeded"] * 40
         assert (await used(http))["requests_per_minute"] == 10
 
+        await is_settled(db)
         await set_limits(http, requests_per_minute=None, concurrency=10, monthly_tokens=10_000)
-        before = await billed(db)
         async with Crowd(gateways) as crowd:
             await crowd.ask(50)
             assert sum(crowd.open.values()) == 10
@@ -125,17 +125,21 @@ async def test_four_gateways_share_every_limit(tmp_path: Path, store: str, reque
             await becomes(http, "concurrency", 10 - crowd.open.get(0, 0))
         await becomes(http, "concurrency", 0)
 
-        async with asyncio.timeout(30):
-            while await _open(db):
-                await asyncio.sleep(0.1)
-        assert (await used(http))["monthly_tokens"] == await billed(db) - before
+        await is_settled(db)
+        assert (await used(http))["monthly_tokens"] == await billed(db)
         async with db.view() as session:
             assert await Ledger(session).verify() == []
             assert await Ledger(session).unsettled() == []
 
 
-async def _open(db: Database) -> int:
-    """Holds, and requests that are not settled."""
+async def is_settled(db: Database) -> None:
+    """Nothing is held, no request is open."""
+    async with asyncio.timeout(30):
+        while await _num_open(db):
+            await asyncio.sleep(0.1)
+
+
+async def _num_open(db: Database) -> int:
     async with db.view() as session:
         holds = await session.scalar(select(func.count()).select_from(budget_holds))
         return int(holds or 0) + len(await Ledger(session).unsettled())
