@@ -1,5 +1,7 @@
 """Operators set limits, a key sees those that apply to it; every change is a version, audited, and can be tried dry."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,16 @@ async def test_a_change_is_a_version_and_holds(tmp_path: Path) -> None:
         assert same.headers["etag"] == '"2"', "nothing differs"
         targets = [target for target, _ in await audited(gateway)]
         assert targets == ["tenant:default", "tenant:default"]
+
+
+async def test_the_example_of_the_readme_works(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    example = re.search(r"curl -X PATCH http://127\.0\.0\.1:8000(\S+limits/\S+) .*?-d '(.*?)'", readme, re.DOTALL)
+    assert example is not None
+    async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as http:
+        set = await http.patch(example[1], content=example[2], headers={"if-match": "*"})
+        assert set.status_code == 200
+        assert set.json() == set.json() | json.loads(example[2])
 
 
 async def test_every_level_has_limits(tmp_path: Path) -> None:
