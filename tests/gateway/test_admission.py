@@ -88,7 +88,7 @@ async def test_a_full_place_costs_no_request_of_the_minute(tmp_path: Path) -> No
         assert (await gateway.chat()).status_code == 200
 
 
-async def test_the_official_client_waits_for_rates_and_gives_up_on_budgets(tmp_path: Path) -> None:
+async def test_the_official_client_gives_up_on_a_used_up_budget_at_once(tmp_path: Path) -> None:
     async with running(tmp_path, FakeEngine()) as gateway:
         asked = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=gateway.key, max_retries=2)
         messages: Any = [{"role": "user", "content": "x"}]
