@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from gateway.errors import InvalidApiKey, StorageUnavailable, TenantSuspended
 from gateway.last_used import LastUsed
+from gateway.shared_reads import SharedReads
 from storage import Database, StorageAway
 from storage.database import Session
 from storage.keyring import Holder, Keyring
@@ -61,6 +62,7 @@ class Authenticator:
         self._patience = patience
         self._last_used = last_used
         self._known: dict[bytes, tuple[float, Principal]] = {}
+        self._reads = SharedReads()
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
         """Reads `authorization: Bearer` and `x-api-key`. Raises InvalidApiKey, TenantSuspended, StorageUnavailable."""
@@ -71,6 +73,9 @@ class Authenticator:
         until, principal = self._known.get(digest, (0.0, None))
         if principal is not None and self._clock() < until:
             return principal
+        return await self._reads.read(digest, lambda: self._look_up(key, digest))
+
+    async def _look_up(self, key: str, digest: bytes) -> Principal:
         asked = self._clock()
         holder = await self._answered(lambda session: Keyring(session).find(key))
         if holder is None:

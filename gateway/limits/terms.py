@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gateway.auth import Principal
 from gateway.errors import StorageUnavailable
+from gateway.shared_reads import SharedReads
 from storage import Database, StorageAway
 from storage.limits.prices import Prices
 from storage.limits.rows import LimitRows
@@ -33,17 +34,22 @@ class TermsOf:
     def __init__(self, db: Database, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._db, self._patience, self._clock = db, patience, clock
         self._known: dict[tuple[str, str], tuple[float, Terms]] = {}
+        self._reads = SharedReads()
 
     async def get(self, principal: Principal, model: str) -> Terms:
         """Raises StorageUnavailable."""
         place = principal.key_id, model
         until, terms = self._known.get(place, (0.0, None))
         if terms is None or self._clock() >= until:
-            asked = self._clock()
-            terms = await self._read(principal, model)
-            if len(self._known) >= MOST_REMEMBERED:
-                self._known.clear()
-            self._known[place] = asked + REMEMBER_SECONDS, terms
+            terms = await self._reads.read(place, lambda: self._look_up(principal, model))
+        return terms
+
+    async def _look_up(self, principal: Principal, model: str) -> Terms:
+        asked = self._clock()
+        terms = await self._read(principal, model)
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[principal.key_id, model] = asked + REMEMBER_SECONDS, terms
         return terms
 
     async def _read(self, principal: Principal, model: str) -> Terms:
