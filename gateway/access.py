@@ -83,7 +83,7 @@ def _rows(read: Scope, write: Scope, paths: Mapping[str, tuple[str, ...]]) -> di
     return {(method, path): read if method == "GET" else write for path, methods in paths.items() for method in methods}
 
 
-NO_KEY = frozenset({("GET", "/livez"), ("GET", "/readyz")})
+NO_KEY = frozenset({("GET", "/livez"), ("GET", "/readyz"), ("GET", "/openapi.json")})
 """Answered to anyone."""
 ROUTES: Mapping[tuple[str, str], Scope] = {
     ("POST", "/v1/chat/completions"): "inference",

@@ -1,17 +1,34 @@
-"""Routes and layers, put together from `Parts`. Nothing here is global; API docs are off.
+"""Routes and layers, put together from `Parts`. Nothing here is global; API docs are off, /openapi.json is on.
 
 RequestLog → BodyLimit → handlers of `errors` → draining? whose key? may it? → routes
 """
 
-from fastapi import Depends, FastAPI, Request
+from collections.abc import Iterable
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.routing import APIRoute
 
 from gateway import access
-from gateway.api import chat, completions, deployments, health, key, limits, models, organization, tenants, usage
+from gateway.api import (
+    chat,
+    completions,
+    deployments,
+    health,
+    key,
+    limits,
+    models,
+    openapi,
+    organization,
+    tenants,
+    usage,
+)
 from gateway.body_limit import BodyLimit
 from gateway.errors import InvalidRequest, install_handlers
+from gateway.openapi import document
 from gateway.parts import Parts, parts_of
 from gateway.telemetry import RequestLog
 
+OPEN = (health.router, openapi.router)
 PUBLIC = (chat.router, completions.router, models.router, key.router)
 ADMIN = (usage.router, *organization.ROUTERS, tenants.router, deployments.router, limits.router)
 
@@ -23,11 +40,21 @@ def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None
     install_handlers(app)
     app.add_middleware(BodyLimit, limit=parts.settings.max_body_bytes)
     app.add_middleware(RequestLog)
-    app.include_router(health.router)
+    for router in OPEN:
+        app.include_router(router)
     serves_admin = parts.settings.serves_admin if with_admin is None else with_admin
-    for router in (*(PUBLIC if with_public else ()), *(ADMIN if serves_admin else ())):
+    with_key = (*(PUBLIC if with_public else ()), *(ADMIN if serves_admin else ()))
+    for router in with_key:
         app.include_router(router, dependencies=[Depends(_admitted)])
+    app.state.calls = calls_of((*OPEN, *with_key))
+    app.state.document = document(app.state.calls)
     return app
+
+
+def calls_of(routers: Iterable[APIRouter]) -> list[tuple[str, str]]:
+    """(method, template) of every route."""
+    routes = (route for router in routers for route in router.routes if isinstance(route, APIRoute))
+    return [(method, route.path) for route in routes for method in sorted(route.methods or ())]
 
 
 async def _admitted(request: Request) -> None:

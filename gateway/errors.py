@@ -198,11 +198,18 @@ def from_framework(error: HTTPException, request: Request | None) -> ApiError:
         case 404:
             return NotFound(f"Unknown path: {method} {path}.", "unknown_url")
         case 405:
-            return MethodNotAllowed(method, path, headers.get("allow") or headers.get("Allow"))
+            return MethodNotAllowed(method, path, _allowed(request) or headers.get("allow") or headers.get("Allow"))
         case status if status < 500:
             return ApiError(400, INVALID, "invalid_request", str(error.detail))
         case _:
             return ServerError()
+
+
+def _allowed(request: Request | None) -> str | None:
+    """Every method of the path: the framework names those of the first route alone."""
+    route = request.scope.get("route") if request else None
+    calls = getattr(request.app.state, "calls", ()) if request else ()
+    return ", ".join(method for method, template in calls if template == getattr(route, "path", None)) or None
 
 
 def render(error: ApiError) -> JSONResponse:

@@ -97,11 +97,11 @@ def _range(singles: Mapping[str, str], width: int, now: int) -> tuple[int, int]:
     """Without an end: to the end of the running bucket."""
     if "start_time" not in singles:
         raise InvalidRequest("start_time is required: unix seconds, UTC.", "start_time", "missing_required_parameter")
-    start = integer("start_time", singles["start_time"], 0, LATEST - 1)
+    start = integer("start_time", singles["start_time"], 0, LATEST - 2)
     running = max(now, start)
     end = running - running % width + width
     if "end_time" in singles:
-        end = integer("end_time", singles["end_time"], 0, LATEST - 1)
+        end = integer("end_time", singles["end_time"], 1, LATEST - 1)
     if end <= start:
         raise InvalidRequest("end_time must be after start_time; it is exclusive.", "end_time")
     return start, end

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from starlette.requests import Request
 
-from gateway.errors import InvalidRequest, StorageUnavailable
+from gateway.errors import NotFound, StorageUnavailable
 from gateway.parts import parts_of
 from storage import StorageAway
 from storage.database import Session
@@ -42,4 +42,4 @@ def _told() -> Iterator[None]:
         raise StorageUnavailable from error
     except UnknownCursor as error:
         param = str(error)
-        raise InvalidRequest(f"Invalid {param}: send an id of this very list.", param) from error
+        raise NotFound(f"Nothing in this list has the id that '{param}' names.", param=param) from error

@@ -5,7 +5,7 @@ while it asks for nothing. Each reduces what the wire allows to one plain value,
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.parse import json_name, quoted
@@ -16,6 +16,8 @@ MAX_PROMPTS = 128
 WORKLOAD = "workload"
 
 Prompt = str | tuple[int, ...]
+Schema = dict[str, Any]
+"""JSON Schema of what the wire allows; what a field reduces it to is another matter."""
 
 
 def refusal(code: str, message: str, *at: str | int) -> PydanticCustomError:
@@ -88,7 +90,8 @@ def _is_tokens(value: list[object]) -> bool:
 
 
 def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    """As JSON has it, where 3.0 is an integer too."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
 def _prompt(value: object, *at: int) -> Prompt:
@@ -101,7 +104,7 @@ def _prompt(value: object, *at: int) -> Prompt:
             raise wrong("an integer", token, *at, i)
         if not 0 <= token < 2**31:
             raise refusal("invalid_value", "Invalid value for '{param}': a token is 0 to 2147483647.", *at, i)
-    return tuple(value)
+    return tuple(map(int, value))
 
 
 def _stops(value: object) -> tuple[str, ...]:
@@ -150,22 +153,62 @@ def _only(*neutral: object) -> Callable[[Any], Any]:
     return check
 
 
-Content = Annotated[str, BeforeValidator(_content)]
-Prediction = Annotated[str | None, BeforeValidator(_prediction)]
-Prompts = Annotated[tuple[Prompt, ...], BeforeValidator(_prompts)]
-Stops = Annotated[tuple[str, ...], BeforeValidator(_stops)]
-Label = Annotated[str, AfterValidator(_label)]
-Metadata = Annotated[dict[str, str], AfterValidator(_metadata)]
+def _told(*neutral: Any) -> WithJsonSchema:
+    return WithJsonSchema({"enum": [None, *neutral]})
+
+
+NO_NUL = r"^[^\x00]*$"
+STRING: Schema = {"type": "string"}
+PART: Schema = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": STRING},
+    "required": ["type", "text"],
+}
+TEXT: Schema = {"anyOf": [STRING, {"type": "array", "items": PART}]}
+TOKENS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}}
+PREDICTION: Schema = {
+    "type": "object",
+    "properties": {"type": {"const": "content"}, "content": TEXT},
+    "required": ["type", "content"],
+    "additionalProperties": False,
+}
+PROMPTS: Schema = {"type": "array", "minItems": 1, "maxItems": MAX_PROMPTS, "items": {"anyOf": [STRING, TOKENS]}}
+STOP: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARACTERS}
+PAIRS: Schema = {
+    "type": "object",
+    "maxProperties": 16,
+    "propertyNames": {"minLength": 1, "maxLength": 64, "pattern": NO_NUL},
+    "additionalProperties": {"type": "string", "maxLength": 512, "pattern": NO_NUL},
+}
+
+Content = Annotated[str, BeforeValidator(_content), WithJsonSchema(TEXT)]
+Prediction = Annotated[
+    str | None,
+    BeforeValidator(_prediction),
+    WithJsonSchema({"anyOf": [{"type": "null"}, STRING, PREDICTION]}),
+]
+Prompts = Annotated[
+    tuple[Prompt, ...],
+    BeforeValidator(_prompts),
+    WithJsonSchema({"anyOf": [STRING, {**TOKENS, "minItems": 1}, PROMPTS]}),
+]
+Stops = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_stops),
+    WithJsonSchema({"anyOf": [{"type": "null"}, STOP, {"type": "array", "maxItems": MAX_STOPS, "items": STOP}]}),
+]
+Label = Annotated[str, AfterValidator(_label), Field(json_schema_extra={"pattern": NO_NUL})]
+Metadata = Annotated[dict[str, str], AfterValidator(_metadata), WithJsonSchema(PAIRS)]
 
 # What would change the output and is not built: accepted while it asks for nothing.
-Null = Annotated[JsonValue, AfterValidator(_only())]
-Zero = Annotated[JsonValue, AfterValidator(_only(0))]
-No = Annotated[JsonValue, AfterValidator(_only(False))]
-EmptyList = Annotated[JsonValue, AfterValidator(_only([]))]
-EmptyMap = Annotated[JsonValue, AfterValidator(_only({}))]
-NoTool = Annotated[JsonValue, AfterValidator(_only("none", "auto"))]
-TextOnly = Annotated[JsonValue, AfterValidator(_only(["text"]))]
-TextFormat = Annotated[JsonValue, AfterValidator(_only({"type": "text"}))]
-NoReasoning = Annotated[JsonValue, AfterValidator(_only("none"))]
-Medium = Annotated[JsonValue, AfterValidator(_only("medium"))]
-AnyTier = Annotated[JsonValue, AfterValidator(_only("auto", "default"))]
+Null = Annotated[JsonValue, AfterValidator(_only()), _told()]
+Zero = Annotated[JsonValue, AfterValidator(_only(0)), _told(0)]
+No = Annotated[JsonValue, AfterValidator(_only(False)), _told(False)]
+EmptyList = Annotated[JsonValue, AfterValidator(_only([])), _told([])]
+EmptyMap = Annotated[JsonValue, AfterValidator(_only({})), _told({})]
+NoTool = Annotated[JsonValue, AfterValidator(_only("none", "auto")), _told("none", "auto")]
+TextOnly = Annotated[JsonValue, AfterValidator(_only(["text"])), _told(["text"])]
+TextFormat = Annotated[JsonValue, AfterValidator(_only({"type": "text"})), _told({"type": "text"})]
+NoReasoning = Annotated[JsonValue, AfterValidator(_only("none")), _told("none")]
+Medium = Annotated[JsonValue, AfterValidator(_only("medium")), _told("medium")]
+AnyTier = Annotated[JsonValue, AfterValidator(_only("auto", "default")), _told("auto", "default")]

@@ -8,9 +8,9 @@ import re
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
-from gateway.access import Scope
+from gateway.access import Scope, scopes_of
 from gateway.openai.fields import Label, Null, refusal
 from gateway.openai.schema import Wire
 from storage.key_format import FORMAT
@@ -19,6 +19,7 @@ from storage.values import RejectedPolicy
 TEN_YEARS = int(timedelta(days=3650).total_seconds())
 A_DAY = 86_400
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
+TENANT_ID_SCHEMA = {"type": "string", "pattern": f"^{TENANT_ID.pattern}$"}
 
 
 def _name(value: str) -> str:
@@ -42,6 +43,9 @@ Models = Annotated[
 ]
 Scopes = Annotated[tuple[Scope, ...], Field(max_length=64)]
 """Empty: every scope of the key's kind, as at OpenAI."""
+OfInference = Annotated[
+    Scopes, WithJsonSchema({"type": "array", "maxItems": 64, "items": {"enum": list(scopes_of("inference"))}})
+]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
 
@@ -62,7 +66,7 @@ class KeyOptions(Wire):
     """What a new key may be given."""
 
     expires_in_seconds: Lifetime | None = None
-    scopes: Scopes = ()
+    scopes: OfInference = ()
     allowed_models: Models | None = None
 
 
@@ -115,7 +119,7 @@ class RateLimitUpdate(Wire):
 
 
 class TenantCreate(Wire):
-    id: Annotated[str, AfterValidator(_tenant_id)] | None = None
+    id: Annotated[str, AfterValidator(_tenant_id), WithJsonSchema(TENANT_ID_SCHEMA)] | None = None
     """None: one is drawn."""
     name: Name
     rejected_prediction: RejectedPolicy = "free"

@@ -3,6 +3,7 @@
 An unknown parameter is reported before a wrong one. What the client sent is quoted only where it is short.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -40,7 +41,24 @@ def parse(raw: bytes, model: type[M]) -> M:
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
-        raise _refusal(error.errors(include_url=False)) from None
+        problems = error.errors(include_url=False)
+    if any(_is_whole(problem) for problem in problems):
+        return parse(_with_integers(raw), model)
+    raise _refusal(problems)
+
+
+def _is_whole(problem: Problem) -> bool:
+    """JSON knows one kind of number: 3.0 is the integer 3."""
+    given = problem["input"]
+    return problem["type"] == "int_type" and isinstance(given, float) and given.is_integer()
+
+
+def _with_integers(raw: bytes) -> bytes:
+    def number(text: str) -> float:
+        value = float(text)
+        return int(value) if value.is_integer() else value
+
+    return json.dumps(json.loads(raw, parse_float=number)).encode()
 
 
 def _refusal(problems: Sequence[Any]) -> InvalidRequest:

@@ -55,9 +55,9 @@ async def test_health_says_what_it_waits_for(tmp_path: Path) -> None:
         assert (draining.status_code, draining.json()["waits_for"]) == (503, "This gateway is shutting down.")
 
 
-async def test_no_docs_and_no_schema(tmp_path: Path) -> None:
+async def test_no_docs(tmp_path: Path) -> None:
     async with running(tmp_path, FakeEngine()) as gateway:
-        for path in ("/docs", "/redoc", "/openapi.json", "/"):
+        for path in ("/docs", "/redoc", "/"):
             response = await gateway.http.get(path)
             assert (response.status_code, response.json()["error"]["code"]) == (404, "unknown_url")
 

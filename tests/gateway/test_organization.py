@@ -57,7 +57,7 @@ async def test_lists_go_on_from_a_cursor(tmp_path: Path) -> None:
         assert ([p.id for p in page.data], page.has_more, page.last_id) == (made[1:3], True, made[2])
         last = await projects.list(limit=3, after=made[1])
         assert (last.has_more, len(last.data)) == (False, 3)
-        with pytest.raises(openai.BadRequestError) as refused:
+        with pytest.raises(openai.NotFoundError) as refused:
             await projects.list(after="proj_nowhere")
         assert refused.value.param == "after"
 
