@@ -1,5 +1,6 @@
 """Service accounts: the programs that a project's keys are made for."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import Select, select, update
@@ -34,6 +35,11 @@ class ServiceAccounts:
         statement = self._all().where(service_accounts.c.id == id)
         row = (await self._session.execute(statement.with_for_update() if for_update else statement)).one_or_none()
         return None if row is None else ServiceAccount(**row._mapping)
+
+    async def named(self, ids: Sequence[str]) -> dict[str, ServiceAccount]:
+        """Those of these ids, by id."""
+        rows = await self._session.execute(self._all().where(service_accounts.c.id.in_(ids)))
+        return {row.id: ServiceAccount(**row._mapping) for row in rows}
 
     async def page(self, cursor: Cursor) -> tuple[list[ServiceAccount], bool]:
         """Oldest first, and whether more follow."""

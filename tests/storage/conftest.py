@@ -4,7 +4,6 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -12,30 +11,7 @@ from storage import Database
 from storage.schema import upgrade
 from storage.tenants import Tenants
 from tests.storage.limiting import Bench, in_database, in_redis
-from tests.storage.postgres import Server, server
 from tests.storage.valkey import empty, redis_url
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with server() as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def template(postgres: Server) -> Iterator[str]:
-    """A migrated PostgreSQL database that tests copy."""
-    name = f"template_{uuid4().hex}"
-    upgrade(postgres.create(name))
-    yield name
-    postgres.drop(name)
-
-
-@pytest.fixture
-def postgres_url(postgres: Server, template: str) -> Iterator[str]:
-    name = f"test_{uuid4().hex}"
-    yield postgres.create(name, template)
-    postgres.drop(name)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,6 @@ from gateway.openai.organization_objects import Object, deleted, key_object, lis
 from gateway.openai.organization_schema import KeyRotate, KeyUpdate
 from gateway.parts import principal_of
 from gateway.query import PAGE, read_query
-from gateway.trail import record
 from gateway.work import changing, reading
 from storage.api_keys import ApiKeys
 from storage.service_accounts import ServiceAccounts
@@ -33,8 +32,10 @@ async def list_keys(request: Request, project_id: str) -> dict[str, Any]:
         found, has_more = await ApiKeys(session).page(at.keys, query.cursor())
         if access == "inactive":
             found, has_more = [], False
-        objects = [await _object(at, key) for key in found]
-    return listing(objects, has_more)
+        owners = await ServiceAccounts(session, at.project.id).named(
+            [key.service_account_id for key in found if key.service_account_id]
+        )
+    return listing([key_object(key, owners.get(key.service_account_id or "")) for key in found], has_more)
 
 
 @router.get("/{key_id}")
@@ -55,7 +56,7 @@ async def update(request: Request, project_id: str, key_id: str) -> Response:
         match_if_given(request, before.version)
         after = await ApiKeys(session).update(before, **_changes(before, asked, principal_of(request)))
         told = await _object(at, after)
-        await _record(request, at, "api_key.updated", key_id, await _object(at, before), told)
+        await at.record(request, "api_key.updated", key_id, await _object(at, before), told)
     return answer(told, after.version)
 
 
@@ -66,7 +67,7 @@ async def delete(request: Request, project_id: str, key_id: str) -> dict[str, An
         at = await place(request, session, project_id)
         key = await at.key(key_id, for_update=True)
         await ApiKeys(session).revoke(key_id)
-        await _record(request, at, "api_key.deleted", key_id, await _object(at, key), None)
+        await at.record(request, "api_key.deleted", key_id, await _object(at, key), None)
     return deleted("organization.project.api_key", key_id)
 
 
@@ -82,8 +83,8 @@ async def rotate(request: Request, project_id: str, key_id: str) -> Response:
         new = await rotated(session, before, asked)
         key, old = await made(session, new.public_id), await made(session, key_id)
         told = await _object(at, before), await _object(at, old)
-        await _record(request, at, "api_key.rotated", key_id, *told)
-        await _record(request, at, "api_key.created", key.public_id, None, await _object(at, key))
+        await at.record(request, "api_key.rotated", key_id, *told)
+        await at.record(request, "api_key.created", key.public_id, None, await _object(at, key))
     return answer(new_key_object(key, new), key.version)
 
 
@@ -107,10 +108,3 @@ def _changes(key: ApiKey, asked: KeyUpdate, maker: Principal) -> dict[str, Any]:
 async def _object(at: Place, key: ApiKey) -> Object:
     accounts = ServiceAccounts(at.session, at.project.id)
     return key_object(key, await accounts.get(key.service_account_id) if key.service_account_id else None)
-
-
-async def _record(
-    request: Request, at: Place, action: str, target: str, before: Object | None, after: Object | None
-) -> None:
-    ids = {"tenant_id": at.tenant_id, "project_id": at.project.id}
-    await record(request, at.session, action, target, before, after, **ids)

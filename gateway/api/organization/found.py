@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from gateway.errors import Conflict, NotFound
+from gateway.openai.organization_objects import Object
 from gateway.organization import organization_of
+from gateway.trail import record
 from storage.api_keys import ApiKeys, KeyScope
 from storage.database import Session
 from storage.projects import Projects
@@ -31,6 +33,12 @@ class Place:
     def require_active(self) -> None:
         if self.project.archived_at is not None:
             raise Conflict("The project is archived; use another one.")
+
+    async def record(
+        self, request: Request, action: str, target: str, before: Object | None, after: Object | None
+    ) -> None:
+        ids = {"tenant_id": self.tenant_id, "project_id": self.project.id}
+        await record(request, self.session, action, target, before, after, **ids)
 
     async def account(self, id: str, *, for_update: bool = False) -> ServiceAccount:
         account = await ServiceAccounts(self.session, self.project.id).get(id, for_update=for_update)

@@ -17,7 +17,6 @@ from gateway.errors import Conflict, NotFound
 from gateway.openai.organization_objects import Object, listing
 from gateway.openai.organization_schema import RateLimitUpdate
 from gateway.query import PAGE, read_query
-from gateway.trail import record
 from gateway.work import changing, reading
 from storage.limits.rows import LimitRow, LimitRows
 from storage.limits.values import Dimension
@@ -57,14 +56,8 @@ async def update(request: Request, project_id: str, rate_limit_id: str) -> Respo
         after = await rows.set("project", at.project.id, replace(before.limits, **_changes(asked)), before.version)
         if after is None:
             raise Conflict("The limits were changed at the same moment; read them again, then repeat.")
-        await _record(request, at, before, after)
+        await at.record(request, "rate_limit.updated", _id(at), _object(at, before), _object(at, after))
     return answer(_object(at, after), after.version)
-
-
-async def _record(request: Request, at: Place, before: LimitRow, after: LimitRow) -> None:
-    was, now = _object(at, before), _object(at, after)
-    ids = {"tenant_id": at.tenant_id, "project_id": at.project.id}
-    await record(request, at.session, "rate_limit.updated", _id(at), was, now, **ids)
 
 
 def _changes(asked: RateLimitUpdate) -> dict[str, int | None]:

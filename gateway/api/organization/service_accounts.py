@@ -20,7 +20,6 @@ from gateway.openai.organization_objects import (
 from gateway.openai.organization_schema import KeyCreate, KeyOptions, ServiceAccountCreate, ServiceAccountUpdate
 from gateway.parts import principal_of
 from gateway.query import PAGE, read_query
-from gateway.trail import record
 from gateway.work import changing, reading
 from storage.api_keys import ApiKeys
 from storage.service_accounts import ServiceAccounts
@@ -51,7 +50,7 @@ async def create(request: Request, project_id: str) -> Response:
         accounts = ServiceAccounts(session, at.project.id)
         account = await accounts.create(asked.name, "none" if is_alone else "member")
         told = account_object(account)
-        await _record(request, at, "service_account.created", account.id, None, told)
+        await at.record(request, "service_account.created", account.id, None, told)
         key = None if is_alone else await _new_key(request, at, account, asked, asked.name)
     return answer(told | {"api_key": key}, account.version)
 
@@ -75,7 +74,7 @@ async def update(request: Request, project_id: str, account_id: str) -> Response
         if wanted != (before.name, before.role):
             after = await ServiceAccounts(session, at.project.id).update(before, *wanted)
             told = (account_object(before), account_object(after))
-            await _record(request, at, "service_account.updated", after.id, *told)
+            await at.record(request, "service_account.updated", after.id, *told)
     return answer(account_object(after), after.version)
 
 
@@ -87,9 +86,9 @@ async def delete(request: Request, project_id: str, account_id: str) -> dict[str
         account = await at.account(account_id, for_update=True)
         revoked = await ApiKeys(session).revoke_of(account.id)
         await ServiceAccounts(session, at.project.id).delete(account)
-        await _record(request, at, "service_account.deleted", account.id, account_object(account), None)
+        await at.record(request, "service_account.deleted", account.id, account_object(account), None)
         for id in revoked:
-            await _record(request, at, "api_key.deleted", id, None, None)
+            await at.record(request, "api_key.deleted", id, None, None)
     return deleted("organization.project.service_account", account_id)
 
 
@@ -114,12 +113,5 @@ async def _new_key(request: Request, at: Place, account: ServiceAccount, asked: 
     }
     new = await ApiKeys(at.session).create(at.tenant_id, "inference", name, **options)
     key = await made(at.session, new.public_id)
-    await _record(request, at, "api_key.created", key.public_id, None, key_object(key, account))
+    await at.record(request, "api_key.created", key.public_id, None, key_object(key, account))
     return new_key_object(key, new)
-
-
-async def _record(
-    request: Request, at: Place, action: str, target: str, before: Object | None, after: Object | None
-) -> None:
-    ids = {"tenant_id": at.tenant_id, "project_id": at.project.id}
-    await record(request, at.session, action, target, before, after, **ids)
