@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from inference.protocol import Accepted, EngineError, GenerationRequest, SamplingParams
 from inference.sequence import Prediction, Sequence
+from inference.server.size import far_over
 from inference.tokenizer import Tokenizer
 
 MAX_PREDICTION = 4
@@ -81,8 +82,10 @@ class Intake:
             told = f"Give exactly one of messages, prompt and prompt_token_ids; {len(given)} were given."
             raise EngineError(400, "invalid_request", told, given[-1] if given else "messages")
         if request.messages is not None:
+            self._require_sane("messages", [message.content for message in request.messages])
             return "messages", self._tokenizer.chat(request.messages)
         if request.prompt is not None:
+            self._require_sane("prompt", [request.prompt])
             return "prompt", self._tokenizer.prompt(request.prompt)
         assert request.prompt_token_ids is not None
         return "prompt", self._known(request.prompt_token_ids)
@@ -94,26 +97,33 @@ class Intake:
                 raise EngineError(400, "invalid_token_id", told, "prompt")
         return list(ids)
 
+    def _require_sane(self, param: str, texts: list[str]) -> None:
+        """A text that is far too long is refused before all of it is read."""
+        if counted := far_over(texts, self._limits.max_model_len, self._tokenizer.encode):
+            raise self._no_room(param, f"more than {counted}")
+
     def _require_room(self, param: str, length: int) -> None:
         if length == 0:
             raise EngineError(400, "empty_prompt", f"The {param} must hold at least one token.", param)
         if length >= self._limits.max_model_len:
-            told = (
-                f"This model's maximum context length is {self._limits.max_model_len} tokens. However, your {param} "
-                f"resulted in {length} tokens, which leaves no room for an answer. Shorten the {param}."
-            )
-            raise EngineError(400, "context_length_exceeded", told, param)
+            raise self._no_room(param, str(length))
+
+    def _no_room(self, param: str, length: str) -> EngineError:
+        told = (
+            f"This model's maximum context length is {self._limits.max_model_len} tokens. However, your {param} "
+            f"resulted in {length} tokens, which leaves no room for an answer. Shorten the {param}."
+        )
+        return EngineError(400, "context_length_exceeded", told, param)
 
     def _prediction(self, request: GenerationRequest) -> Prediction | None:
         text, limit = request.prediction, MAX_PREDICTION * self._limits.max_model_len
         if not text:
             return None
+        if counted := far_over([text], limit, self._tokenizer.encode):
+            raise _too_long_a_prediction(f"more than {counted}", limit)
         # A token has a byte at least, so only a text of more bytes than the limit must be counted before it is spelled.
         if len(text.encode()) > limit and (length := len(self._tokenizer.encode(text))) > limit:
-            told = (
-                f"The prediction has {length} tokens; it may have {limit}, {MAX_PREDICTION} times the context length."
-            )
-            raise EngineError(400, "prediction_too_long", told, "prediction")
+            raise _too_long_a_prediction(str(length), limit)
         return self._spell(text, self._tokenizer)
 
     def _forced(self, request: GenerationRequest) -> tuple[int, ...] | None:
@@ -153,3 +163,8 @@ class Intake:
             forced=forced,
             priority=request.priority,
         )
+
+
+def _too_long_a_prediction(length: str, limit: int) -> EngineError:
+    told = f"The prediction has {length} tokens; it may have {limit}, {MAX_PREDICTION} times the context length."
+    return EngineError(400, "prediction_too_long", told, "prediction")

@@ -129,3 +129,34 @@ def test_a_refusal_never_repeats_what_was_said() -> None:
         parse(b'{"request_id": "r", "prompt": ["my secret"]}')
     assert "my secret" not in error.value.failure.message
     assert error.value.__cause__ is None
+
+
+class CountingTokenizer:
+    """The tokenizer, counting the characters it is given."""
+
+    def __init__(self) -> None:
+        self.characters = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(tokenizer(), name)
+
+    def encode(self, text: str) -> list[int]:
+        self.characters += len(text)
+        return tokenizer().encode(text)
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"prompt": "a", "prediction": "ab" * 2_000_000}, "prediction_too_long"),
+        ({"prompt": "ab" * 2_000_000}, "context_length_exceeded"),
+        ({"messages": [ChatMessage(role="user", content="ab" * 10_000)] * 200}, "context_length_exceeded"),
+    ],
+)
+def test_a_text_far_too_long_is_refused_before_all_of_it_is_read(members: dict[str, object], code: str) -> None:
+    counting = CountingTokenizer()
+    with pytest.raises(EngineError) as error:
+        Intake(counting, spell, Limits(MAX_MODEL_LEN, VOCAB)).admit(ask(**members))  # type: ignore[arg-type]
+    assert error.value.failure.code == code
+    assert "more than " in error.value.failure.message
+    assert counting.characters <= 1 << 16
