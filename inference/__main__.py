@@ -21,7 +21,7 @@ def main() -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from inference.server.build import build_engine
     from inference.server.options import WorkerOptions
-    from inference.server.process import bind, run_worker
+    from inference.server.process import bind, die_with_parent, run_worker
 
     parser = _parser()
     arguments = vars(parser.parse_args())
@@ -31,6 +31,7 @@ def main() -> NoReturn:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if arguments.pop("child"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        die_with_parent()
     try:
         listener = bind(arguments.pop("host"), arguments.pop("port"))
         options = WorkerOptions.model_validate(arguments)
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model-name", required=True, help="what the gateway calls the model")
     parser.add_argument("--host", default="127.0.0.1", help="a loopback or private address, or a name of one")
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="default: by device")
     parser.add_argument("--max-model-len", type=int, help="default: the model's own")
     parser.add_argument("--cache-gib", type=float, help="memory for the cache of keys and values")

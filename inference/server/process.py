@@ -6,6 +6,7 @@ open streams, and with exit code 1 when model or engine fail, so that whoever su
 
 import asyncio
 import contextlib
+import ctypes
 import ipaddress
 import json
 import logging
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp
 from inference.server.app import create_app
 from inference.server.service import Progress, ServedEngine, Service
 
+PR_SET_PDEATHSIG = 1
 DRAIN_SECONDS = 5
 """For open streams after SIGTERM; the gateway drains first, so there are none as a rule."""
 LAST_WORDS_SECONDS = 1.0
@@ -73,6 +75,18 @@ def end_with_parent(stdin: int) -> None:
     mode = os.fstat(stdin).st_mode
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
         threading.Thread(target=_end_at_eof, args=(stdin,), name="parent watch", daemon=True).start()
+
+
+def die_with_parent() -> None:
+    """Where the kernel can see to it (Linux), it does: a watching thread may wait for its turn on a busy machine.
+
+    prctl(2), PR_SET_PDEATHSIG. The parent's thread that started this process must live as long as the parent.
+    """
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died in between
+            os._exit(0)
 
 
 def _end_at_eof(stdin: int) -> None:

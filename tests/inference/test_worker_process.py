@@ -18,6 +18,7 @@ from tests.inference.worker_processes import ENVIRONMENT, START_SECONDS, command
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 IM_END = 2
+LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
 LONG = ask(prompt="hello", sampling=greedy(200).model_copy(update={"ignore_eos": True}))
 
 
@@ -92,17 +93,20 @@ async def test_it_ends_within_two_seconds_of_its_parents_pipe(folder: Path) -> N
 
 PARENT = """
 import subprocess, sys, time
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+stdin = {"pipe": subprocess.PIPE, "no pipe": subprocess.DEVNULL}[sys.argv[1]]
+child = subprocess.Popen(sys.argv[2:], stdin=stdin, stdout=subprocess.PIPE)
 child.stdout.readline()
 print(child.pid, flush=True)
 time.sleep(600)
 """
 
 
-async def test_it_ends_within_two_seconds_of_its_parents_violent_death(folder: Path) -> None:
-    """While it loads: importing torch must not keep it alive."""
+@pytest.mark.parametrize("stdin", ["pipe", pytest.param("no pipe", marks=LINUX_ONLY)])
+async def test_it_ends_within_two_seconds_of_its_parents_violent_death(folder: Path, stdin: str) -> None:
+    """While it loads: importing torch must not keep it alive. Without a pipe, the kernel alone sees to it."""
     pipe = asyncio.subprocess.PIPE
-    argv = [sys.executable, "-c", PARENT, *command(folder)]
+    how = ["--child"] if stdin == "no pipe" else []
+    argv = [sys.executable, "-c", PARENT, stdin, *command(folder), *how]
     parent = await asyncio.create_subprocess_exec(*argv, stdout=pipe, env=ENVIRONMENT)
     assert parent.stdout
     pid = int(await asyncio.wait_for(parent.stdout.readline(), START_SECONDS))
