@@ -227,6 +227,7 @@ class WorkerLoad(Value):
     passes: int
     preemptions: int = 0
     config_version: int
+    config_origin: str = ""
     drafter_faults: dict[str, int] = {}
     resting_drafters: tuple[str, ...] = ()
     """Drafters that hold back for a while, since too little of theirs was accepted."""

@@ -1,7 +1,7 @@
 """A deployment's drafter configuration, as the gateway sends it and the engine runs it: `PUT /speculation`.
 
-Versions of one deployment only grow: an engine that runs version 5 refuses version 3, so that several gateways may
-tell it what they know in any order. Version 0 is what an engine runs until somebody configures it.
+Versions of one origin (a deployment) only grow: an engine that runs version 5 of it refuses version 3, so that several
+gateways may tell it what they know in any order. Version 0 is what an engine runs until somebody configures it.
 """
 
 from typing import Literal
@@ -59,6 +59,8 @@ class AutoDisableConfig(Value):
 class SpeculationConfig(Value):
     """A deployment's drafter configuration. Swapped between steps; the text of no request changes with it."""
 
+    origin: str = ""
+    """Whose versions these are; opaque to the engine."""
     version: int = Field(default=1, ge=0)
     enabled: bool = True
     verification: Literal["coupled"] = "coupled"

@@ -68,7 +68,7 @@ def changed(current: Document, patch: Document) -> DeploymentDocument:
 
 
 def require_free_names(wanted: DeploymentDocument, others: list[Deployment]) -> None:
-    """A name means one deployment, and an alias is no deployment's name. Raises Conflict."""
+    """A name means one deployment, an alias is no deployment's name, an engine_url serves one. Raises Conflict."""
     names = {other.spec.name for other in others}
     aliases = {alias.name for other in others for alias in other.spec.aliases}
     if wanted.name in names | aliases:
@@ -77,6 +77,9 @@ def require_free_names(wanted: DeploymentDocument, others: list[Deployment]) -> 
         if alias.name in names:
             told = f"There is a deployment named {alias.name}; choose another alias."
             raise Conflict(told, "name_taken", f"aliases[{index}].name")
+    if wanted.engine_url is not None and wanted.engine_url in {other.spec.engine_url for other in others}:
+        told = "Another deployment has this engine; an engine runs the drafters of one."
+        raise Conflict(told, "engine_taken", "engine_url")
 
 
 @dataclass(frozen=True, slots=True)

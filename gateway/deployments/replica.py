@@ -16,6 +16,8 @@ LOOK_SECONDS = 0.5
 FIRST_LOOK_SECONDS = 0.05
 """While it is not there."""
 ANSWER_SECONDS = 8.0
+MOST_AHEAD = 10
+"""Another gateway may know of a change first, but not for so many looks."""
 COOL_SECONDS = 5.0
 """How long a replica that lost a request is passed over while another can serve."""
 
@@ -39,6 +41,8 @@ class Replica:
         self.refusal: str | None = None
         self._wanted, self._look, self._clock = wanted, look, clock
         self._cool_until = 0.0
+        self._ahead = 0
+        """Looks in a row that found newer drafters than the database has."""
         self._news = asyncio.Event()
 
     @property
@@ -57,7 +61,9 @@ class Replica:
     @property
     def is_current(self) -> bool:
         """Whether it runs the drafters it should, or newer ones that another gateway told it."""
-        return self.load is not None and self.load.config_version >= self._wanted().version
+        wanted = self._wanted()
+        is_same = self.load is not None and self.load.config_origin == wanted.origin
+        return self.load is not None and is_same and self.load.config_version >= wanted.version
 
     def cool(self) -> None:
         self._cool_until = self._clock() + COOL_SECONDS
@@ -98,6 +104,12 @@ class Replica:
             self.refusal = f"It said nothing for {ANSWER_SECONDS:.0f} s."
 
     async def _configure(self) -> None:
+        wanted = self._wanted()
         if not self.is_current:
-            await self.engine.set_speculation(self._wanted())
+            await self.engine.set_speculation(wanted)
             self.load = await self.engine.load()
+        assert self.load is not None
+        self._ahead = self._ahead + 1 if self.load.config_version > wanted.version else 0
+        if self._ahead > MOST_AHEAD:
+            told = f"It runs version {self.load.config_version} of its drafters, and the database has {wanted.version}"
+            raise EngineError(409, "engine_ahead", f"{told}: if the database was set back, restart it.")

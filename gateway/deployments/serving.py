@@ -45,7 +45,7 @@ class Serving:
         found = read(version.config)
         self.speculation = found or self.speculation
         self.problem = None if found else f"Version {version.version} of its drafters was written by another release."
-        self._config = engine_config(self.speculation, version.version)
+        self._config = engine_config(self.speculation, version.version, deployment.id)
         for generation in self._live:
             for replica in generation.replicas:
                 replica.nudge()
@@ -140,7 +140,7 @@ def _load(spec: DeploymentSpec) -> tuple[object, ...]:
 
 
 def state_of(serving: Serving) -> ServingState:
-    """In words that /readyz and the admin API may say."""
+    """In words that /readyz may say to anybody."""
     if not serving.deployment.spec.enabled:
         drains = any(generation.in_flight for generation in serving.leaving)
         return ServingState("draining", "It finishes its last requests.") if drains else DISABLED
@@ -149,7 +149,7 @@ def state_of(serving: Serving) -> ServingState:
     if not any(one.is_known for one in replicas):
         is_lost = bool(replicas) and all(one.engine.state.phase == "failed" for one in replicas)
         return ServingState("failed" if is_lost else "loading", " ".join(told) or "Its engines are being started.")
-    told += [f"Replica {one.index} keeps its drafters: {one.refusal}" for one in replicas if one.refusal]
+    told += [f"Replica {one.index} keeps the drafters it has." for one in replicas if one.refusal]
     told += [serving.problem] if serving.problem else []
     told += [f"The change cannot be loaded: {why} The engines before it go on." for why in _failures(serving)]
     if told:
@@ -157,8 +157,16 @@ def state_of(serving: Serving) -> ServingState:
     return ServingState("ready", "A change is being loaded beside it." if serving.coming else "It is ready.")
 
 
+def causes_of(serving: Serving) -> list[str]:
+    """What lies behind the state, with paths and the last lines of logs: for operators only."""
+    current = serving.current.replicas if serving.current else []
+    states = [*(one.engine.state for one in current), *(serving.coming.failures if serving.coming else ())]
+    refusals = (f"Replica {one.index}: {one.refusal}" for one in current if one.refusal)
+    return list(dict.fromkeys([*(state.cause for state in states if state.cause), *refusals]))
+
+
 def _failures(serving: Serving) -> list[str]:
-    return list(dict.fromkeys(serving.coming.failures)) if serving.coming else []
+    return list(dict.fromkeys(state.detail for state in serving.coming.failures)) if serving.coming else []
 
 
 DISABLED = ServingState("disabled", "It is switched off (enabled: false).")

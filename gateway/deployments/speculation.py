@@ -140,10 +140,11 @@ def read(config: Mapping[str, JsonValue]) -> Speculation | None:
         return None
 
 
-def engine_config(asked: Speculation, version: int) -> SpeculationConfig:
-    """The same in the engine's words."""
+def engine_config(asked: Speculation, version: int, origin: str = "") -> SpeculationConfig:
+    """The same in the engine's words; `origin` is the deployment whose versions these are."""
     drafter, prediction = asked.drafter, asked.prediction
     return SpeculationConfig(
+        origin=origin,
         version=version,
         enabled=asked.enabled,
         verification=asked.verification,

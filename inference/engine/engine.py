@@ -136,6 +136,7 @@ class Engine:
             passes=self._passes,
             preemptions=self._scheduler.preemptions,
             config_version=self._speculation.version,
+            config_origin=self._speculation.origin,
             drafter_faults=dict(self._drafter.faults),
             resting_drafters=self._drafter.resting,
         )

@@ -106,7 +106,7 @@ class Worker:
     def _set_speculation(self, config: SpeculationConfig, applied: Future[None]) -> None:
         current = self._engine.speculation
         try:
-            if config.version < current.version:
+            if config.origin == current.origin and config.version < current.version:
                 told = f"Version {config.version} is older than version {current.version}, which is at work."
                 raise EngineError(409, "stale_configuration", told)
             if config != current:

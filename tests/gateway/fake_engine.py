@@ -138,8 +138,8 @@ class FakeEngine:
 
     async def load(self) -> WorkerLoad:
         busy = len(self.requests) - len(self.closed)
-        version = self.config.version
-        return WorkerLoad(waiting=0, running=busy, free_blocks=9, num_blocks=9, passes=0, config_version=version)
+        config = {"config_version": self.config.version, "config_origin": self.config.origin}
+        return WorkerLoad(waiting=0, running=busy, free_blocks=9, num_blocks=9, passes=0, **config)
 
     async def set_speculation(self, config: SpeculationConfig) -> None:
         if self.refuses:

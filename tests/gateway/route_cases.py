@@ -91,7 +91,7 @@ async def owned(session: Session) -> Owned:
     account = await ServiceAccounts(session, project.id).create(f"account of {tenant_id}", "member")
     keys = ApiKeys(session)
     of_account = {"project_id": project.id, "service_account_id": account.id}
-    spec = DeploymentSpec(name=f"model of {tenant_id}", model="m", engine_url="http://[::1]:9", enabled=False)
+    spec = DeploymentSpec(f"model of {tenant_id}", "m", engine_url=f"http://{tenant_id}.invalid", enabled=False)
     deployment = await Deployments(session).create(spec, {}, "system", "matrix")
     assert deployment is not None
     kinds: tuple[KeyKind, ...] = ("inference", "tenant_admin", "operator")

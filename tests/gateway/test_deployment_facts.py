@@ -134,8 +134,9 @@ def test_the_default_is_the_engines_own_and_every_member_reaches_it() -> None:
         "adaptive": {"mode": "schedule", "start": 2, "minimum": 1, "maximum": 16},
         "auto_disable": {"min_acceptance": 0.25, "max_running": 4},
     }
-    config = engine_config(parse(json.dumps(written).encode(), Speculation), 5)
+    config = engine_config(parse(json.dumps(written).encode(), Speculation), 5, "dep_x")
     assert config.model_dump() == {
+        "origin": "dep_x",
         "version": 5,
         "enabled": False,
         "verification": "coupled",

@@ -132,6 +132,10 @@ async def test_names_mean_one_deployment(tmp_path: Path) -> None:
             response = await http.post(DEPLOYMENTS, json={"model": folder_of(tmp_path)} | members)
             assert (response.status_code, response.json()["error"]["code"]) == (409, "name_taken")
             assert response.json()["error"]["param"] == param
+        elsewhere = {"model": "m", "engine_url": "http://10.0.0.1:1", "enabled": False}
+        assert (await http.post(DEPLOYMENTS, json=elsewhere | {"name": "c"})).status_code == 200
+        taken = (await http.post(DEPLOYMENTS, json=elsewhere | {"name": "d"})).json()["error"]
+        assert (taken["code"], taken["param"]) == ("engine_taken", "engine_url")
         shared = await made(http, tmp_path, name="b", aliases=[{"name": "small", "weight": 2}])
         assert (await patch(http, shared["id"], aliases=[{"name": "tiny"}])).status_code == 409
 

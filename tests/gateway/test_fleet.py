@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.deployments.fleet import Fleet
+from gateway.deployments.replica import MOST_AHEAD
 from gateway.deployments.serving import Serving, state_of
 from gateway.deployments.speculation import Speculation
 from inference.protocol import EngineError, GenerationRequest, WorkerLoad
@@ -118,10 +119,24 @@ async def test_drafters_that_an_engine_refuses_leave_the_old_ones_at_work(db: Da
 async def test_an_engine_that_another_gateway_told_more_is_left_alone(db: Database) -> None:
     fakes = Fakes()
     async with gateway(db, fakes) as (_, serving):
-        fakes.of("tiny").config = SpeculationConfig(version=7)
-        await asyncio.sleep(0.1)
-        assert fakes.of("tiny").config.version == 7
+        engine, newer = fakes.of("tiny"), SpeculationConfig(version=7, origin=FIRST)
+        engine.config = newer
+        assert serving.current is not None
+        [replica] = serving.current.replicas
+        for _ in range(MOST_AHEAD):
+            await replica.look()
+        assert (engine.config, told(serving)[0]) == (newer, "ready")
         assert serving.is_settled
+        await replica.look()
+        assert (engine.config, told(serving)[0]) == (newer, "degraded")
+        assert "version 7 of its drafters, and the database has 1: if the database was set back" in told(serving)[1]
+
+
+async def test_an_engine_that_served_another_deployment_is_told_the_drafters_of_this_one(db: Database) -> None:
+    fakes = Fakes()
+    async with gateway(db, fakes) as (_, _):
+        fakes.of("tiny").config = SpeculationConfig(version=7, origin="dep_gone")
+        await until(lambda: (fakes.of("tiny").config.version, fakes.of("tiny").config.origin) == (1, FIRST))
 
 
 async def test_replicas_are_added_and_drained(db: Database) -> None:

@@ -86,6 +86,8 @@ def test_an_older_configuration_is_refused_and_the_same_one_changes_nothing() ->
         with pytest.raises(EngineError, match="Version 6 is older than version 7") as refused:
             worker.set_speculation(SpeculationConfig(version=6, enabled=False)).result(timeout=10)
         assert (refused.value.failure.status, worker.load().config_version) == (409, 7)
+        worker.set_speculation(SpeculationConfig(version=1, origin="another")).result(timeout=10)
+        assert (worker.load().config_version, worker.load().config_origin) == (1, "another")
 
 
 def test_drafters_that_cannot_be_built_leave_the_old_ones_at_work() -> None:
