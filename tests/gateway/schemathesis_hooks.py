@@ -6,6 +6,7 @@ test; and that nobody saws off the branch they sit on: the deployment and the ke
 
 import json
 import os
+import unicodedata
 from typing import Any
 
 import schemathesis
@@ -62,6 +63,8 @@ def _relate_deployment(body: dict[str, Any]) -> None:
         body["engine_url"] = NOWHERE
         if _is_int(body.get("replicas")):
             body["replicas"] = 1
+    if isinstance(body.get("name"), str):
+        body["name"] = "".join(map(_printable, body["name"]))
     if isinstance(body.get("aliases"), list):
         body["aliases"] = [alias for alias in body["aliases"] if not isinstance(alias, dict)]
     speculation = body.get("speculation")
@@ -76,6 +79,11 @@ def _order(holder: Any, lower: tuple[str, ...], upper: str, default: int) -> Non
         for name in lower:
             if _is_int(holder.get(name, 1)):
                 holder[name] = min(holder.get(name, 1), holder.get(upper, default))
+
+
+def _printable(character: str) -> str:
+    """The generator knows no `\\p{C}`."""
+    return "x" if unicodedata.category(character)[0] in "CZ" and character.isprintable() is False else character
 
 
 def _is_int(value: Any) -> bool:

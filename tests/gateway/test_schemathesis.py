@@ -61,7 +61,7 @@ def test_the_document_tells_of_the_routes_of_its_bind_to_anyone(gateway: dict[st
 def test_no_default_check_fails_on_any_route(gateway: dict[str, str]) -> None:
     done = run(gateway, "--generation-deterministic", "--phases", "examples,fuzzing", "-n", "10")
     assert done.returncode == 0, failures(done.stdout)
-    assert f"Tested: {len(OPERATIONS)}" in done.stdout
+    assert f"Tested: {len(OPERATIONS) - 1}" in done.stdout, "all but the document itself"
 
 
 @pytest.mark.long
