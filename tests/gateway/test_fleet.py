@@ -12,7 +12,7 @@ import pytest
 
 from gateway.deployments.fleet import Fleet
 from gateway.deployments.replica import MOST_AHEAD
-from gateway.deployments.serving import Serving, state_of
+from gateway.deployments.serving import Serving, causes_of, state_of
 from gateway.deployments.speculation import Speculation
 from inference.protocol import EngineError, GenerationRequest, WorkerLoad
 from inference.speculation_config import SpeculationConfig
@@ -108,7 +108,8 @@ async def test_drafters_that_an_engine_refuses_leave_the_old_ones_at_work(db: Da
         engine.refuses = EngineError(409, "configuration_refused", "No room for the drafter.")
         await change(db, OFF)
         await until(lambda: told(serving)[0] == "degraded")
-        assert told(serving)[1] == "Replica 0 keeps its drafters: No room for the drafter."
+        assert told(serving)[1] == "Replica 0 keeps the drafters it has."
+        assert causes_of(serving) == ["Replica 0: No room for the drafter."]
         assert (engine.config.version, engine.config.enabled) == (1, True)
         assert fleet.state.phase == "ready", "it answers"
         engine.refuses = None
@@ -129,7 +130,8 @@ async def test_an_engine_that_another_gateway_told_more_is_left_alone(db: Databa
         assert serving.is_settled
         await replica.look()
         assert (engine.config, told(serving)[0]) == (newer, "degraded")
-        assert "version 7 of its drafters, and the database has 1: if the database was set back" in told(serving)[1]
+        [cause] = causes_of(serving)
+        assert "version 7 of its drafters, and the database has 1: if the database was set back" in cause
 
 
 async def test_an_engine_that_served_another_deployment_is_told_the_drafters_of_this_one(db: Database) -> None:
@@ -254,7 +256,7 @@ async def test_an_engine_that_says_nothing_is_told_of(db: Database) -> None:
         assert serving.current is not None
         serving.current.replicas[0].engine = Silent()
         await until(lambda: told(serving)[0] == "degraded")
-        assert "It cannot be reached" in told(serving)[1]
+        assert causes_of(serving) == ["Replica 0: It cannot be reached."]
 
 
 def ask(id: str) -> GenerationRequest:

@@ -112,7 +112,7 @@ async def test_a_model_that_is_not_to_be_had_is_a_failed_engine(tmp_path: Path) 
 
     async with local(tmp_path, prepare) as engine:
         await until(lambda: engine.state.phase == "failed")
-        assert engine.state.detail == "No model 'x'."
+        assert engine.state.cause == "No model 'x'."
 
 
 def started(tmp_path: Path, asked: Deployment, **settings: object) -> EngineHost:

@@ -122,7 +122,8 @@ async def _change_and_kill(operator: httpx.AsyncClient) -> None:
 async def _is_refused(user: httpx.AsyncClient, operator: httpx.AsyncClient, other: str) -> None:
     state = (await until(operator, other, "failed", "ready"))["state"]
     assert state["phase"] == "failed"
-    assert "brings its own Python code" in state["detail"]
+    assert "brings its own Python code" in state["cause"]
+    assert "Python" not in state["detail"], "which /readyz tells anybody"
     readyz = (await user.get("/readyz")).json()
     phases = {name: one["phase"] for name, one in readyz["deployments"].items()}
     assert (readyz["status"], phases) == ("ready", {"tiny": "ready", "other": "failed"})
