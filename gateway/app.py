@@ -38,7 +38,7 @@ def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None
     app = FastAPI(title="SpecGate", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.parts = parts
     install_handlers(app)
-    app.add_middleware(BodyLimit, limit=parts.settings.max_body_bytes)
+    app.add_middleware(BodyLimit, limit=parts.settings.max_body_bytes, seconds=parts.settings.body_seconds)
     app.add_middleware(RequestLog)
     for router in OPEN:
         app.include_router(router)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gateway.home import HomeLock, HomeRefused, prepare_home, read_private, take_home, write_private
-from gateway.secret import audit_key, load_secret, subkey
+from gateway.secret import audit_key, check_secret, load_secret, subkey
 from storage import Database
 from storage.api_keys import ApiKeys
 from storage.audit import Audit
@@ -30,6 +30,7 @@ __all__ = [
     "HomeLock",
     "HomeRefused",
     "bootstrap",
+    "check_presets",
     "new_epoch",
     "read_credentials",
     "reset_admin",
@@ -52,6 +53,12 @@ class Credentials:
     secret: bytes = field(default=b"", repr=False)
     new: frozenset[str] = frozenset()
     """Which of `inference_key` and `operator_key` this start drew, and are to be shown once; never a preset one."""
+
+
+def check_presets(home: Path, *, bootstrap_key: str | None, admin_key: str | None, secret: str | None) -> None:
+    """Before anything is fetched or made. Raises HomeRefused with the reason."""
+    _chosen(read_credentials(home), bootstrap_key, admin_key)
+    check_secret(secret)
 
 
 async def bootstrap(

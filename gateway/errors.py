@@ -8,6 +8,7 @@
     ├── NotFound                  404     not_found
     │   └── ModelNotFound         404     model_not_found        lists what the key may use
     ├── MethodNotAllowed          405     method_not_allowed
+    ├── RequestTimeout            408     request_timeout        its body did not arrive
     ├── Conflict                  409     conflict, …            never retried: `x-should-retry: false`
     ├── PreconditionFailed        412     version_mismatch       If-Match names another version than the current one
     ├── RequestTooLarge           413     request_too_large
@@ -33,11 +34,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from inference.protocol import EngineError
+from inference.protocol import EngineError, Failure
 from storage.redaction import without_keys
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"
+FAILED = frozenset({"engine_failed", "model_refused"})
 
 
 class ApiError(Exception):
@@ -120,6 +122,13 @@ class PreconditionFailed(ApiError):
         super().__init__(412, INVALID, "version_mismatch", message, "If-Match", {"etag": current})
 
 
+class RequestTimeout(ApiError):
+    def __init__(self, seconds: float) -> None:
+        message = f"The request's body did not arrive within {seconds:g} s (SPECGATE_BODY_SECONDS). Send it again."
+        # What still arrives of it is never read, so the connection cannot be used again.
+        super().__init__(408, INVALID, "request_timeout", message, headers={"connection": "close"})
+
+
 class RequestTooLarge(ApiError):
     def __init__(self, limit: int) -> None:
         message = f"The request body is over {limit} bytes, the most this gateway takes (SPECGATE_MAX_BODY_BYTES)."
@@ -184,11 +193,16 @@ def from_engine(error: EngineError) -> ApiError:
         case 429:
             return RateLimited(failure.message, failure.code, retry_after=1)
         case 503:
-            return Unavailable(failure.code, failure.message, retry_after=2)
+            return Unavailable(failure.code, _without_cause(failure), retry_after=2)
         case 500:
-            return ServerError(failure.message, failure.code)
+            return ServerError(_without_cause(failure), failure.code)
         case _:
             return ServerError()
+
+
+def _without_cause(failure: Failure) -> str:
+    """What a failed engine says of itself may name files of its machine; operators read it elsewhere."""
+    return "The engine failed. Try again." if failure.code in FAILED else failure.message
 
 
 def from_framework(error: HTTPException, request: Request | None) -> ApiError:
@@ -245,4 +259,4 @@ def _from_fastapi(problems: Any) -> ApiError:
     first = problems[0]
     name = str(first["loc"][-1])
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
-    return InvalidRequest(f"Invalid value for '{name}': {first['msg']}.", name, code)
+    return InvalidRequest(f"Invalid or missing value for '{name}'.", name, code)

@@ -8,6 +8,7 @@ import os
 import stat
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 OTHERS = 0o077
 
@@ -38,8 +39,13 @@ class HomeLock:
 
 def prepare_home(home: Path) -> None:
     """Make the folder, or shut an existing one to others. Raises HomeRefused for a folder that is not ours to shut."""
-    if not home.exists():
-        home.mkdir(mode=0o700, parents=True)
+    try:
+        if home.exists() and not home.is_dir():
+            raise HomeRefused(f"SPECGATE_HOME {home} is a file. Set SPECGATE_HOME to a folder, such as ./.specgate.")
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        told = f"SPECGATE_HOME {home} cannot be made: {error.strerror}. Set SPECGATE_HOME to another folder."
+        raise HomeRefused(told) from error
     state = home.stat()
     if not stat.S_IMODE(state.st_mode) & OTHERS:
         return
@@ -55,7 +61,10 @@ def prepare_home(home: Path) -> None:
 def take_home(home: Path) -> HomeLock:
     """Hold the home. Raises HomeRefused naming the process that holds it already."""
     prepare_home(home)
-    descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise HomeRefused(f"SPECGATE_HOME {home} cannot be written to: {error.strerror}. Set it to another.") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -73,11 +82,18 @@ def read_private(path: Path) -> str | None:
     """The text of a file that only its owner may read; shut to others if it was not."""
     try:
         text = path.read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_IMODE(path.stat().st_mode) & OTHERS:
         path.chmod(0o600)
     return text
+
+
+def append_private(path: Path) -> BinaryIO:
+    """A log, readable by its owner alone; one of an earlier release is shut to others."""
+    file = open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - the caller's
+    os.fchmod(file.fileno(), 0o600)
+    return file
 
 
 def write_private(path: Path, text: str) -> None:

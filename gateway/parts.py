@@ -28,6 +28,11 @@ class EngineState(Protocol):
     @property
     def detail(self) -> str: ...
 
+    @property
+    def cause(self) -> str:
+        """What lies behind it: for the terminal, never for clients."""
+        ...
+
 
 class HasState(Protocol):
     @property

@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Self
 
-from gateway.supervisor import EngineProcessClient, EngineState, ask
+from gateway.supervisor import FAILED, EngineProcessClient, EngineState, ask
 from inference.client import HttpInferenceClient
-from inference.protocol import Accepted, GenerationRequest, TokenEvent, WorkerLoad, WorkerReady
+from inference.protocol import Accepted, EngineError, GenerationRequest, TokenEvent, WorkerLoad, WorkerReady
 from inference.speculation_config import SpeculationConfig
 
 
@@ -24,7 +24,7 @@ class RemoteEngine:
         self._client = connect(url, secret)
         self._poll = poll
         self._task: asyncio.Task[None] | None = None
-        self.state = EngineState("starting", f"The engine at {url} was not asked yet.")
+        self.state = EngineState("starting", "The engine was not asked yet.")
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._keep_asking(), name="remote engine")
@@ -56,7 +56,14 @@ class RemoteEngine:
     async def _keep_asking(self) -> None:
         while True:
             problem = await ask(self._client)
-            self.state = (
-                EngineState("loading", str(problem)) if problem else EngineState("ready", "The engine is ready.")
-            )
+            self.state = _state(problem)
             await asyncio.sleep(self._poll)
+
+
+def _state(problem: EngineError | None) -> EngineState:
+    """What a failed engine says of itself, with paths, is for operators."""
+    if problem is None:
+        return EngineState("ready", "The engine is ready.")
+    if problem.failure.status == 500:
+        return EngineState("loading", FAILED, cause=str(problem))
+    return EngineState("loading", str(problem))

@@ -16,9 +16,8 @@ SALT = b"specgate"
 
 def load_secret(home: Path, preset: str | None) -> bytes:
     """`SPECGATE_SECRET` where set, else the one kept in `home`, made at the first start."""
+    check_secret(preset)
     if preset is not None:
-        if len(preset) < SHORTEST:
-            raise HomeRefused(f"SPECGATE_SECRET has {len(preset)} characters; give at least {SHORTEST} random ones.")
         return preset.encode()
     path = home / "secret"
     found = read_private(path)
@@ -26,6 +25,12 @@ def load_secret(home: Path, preset: str | None) -> bytes:
         found = secrets.token_hex(32)
         write_private(path, found)
     return found.strip().encode()
+
+
+def check_secret(preset: str | None) -> None:
+    """Raises HomeRefused."""
+    if preset is not None and len(preset) < SHORTEST:
+        raise HomeRefused(f"SPECGATE_SECRET has {len(preset)} characters; give at least {SHORTEST} random ones.")
 
 
 def subkey(secret: bytes, purpose: bytes, length: int = 32) -> bytes:

@@ -16,11 +16,12 @@ from gateway.admission import Admission
 from gateway.app import build_app
 from gateway.auth import Authenticator
 from gateway.books import Books
-from gateway.bootstrap import Credentials, bootstrap, new_epoch, settle_dead
-from gateway.deployments.first import ensure_first
+from gateway.bootstrap import Credentials, bootstrap, check_presets, new_epoch, settle_dead
+from gateway.deployments.first import Remark, ensure_first
 from gateway.deployments.fleet import Fleet
 from gateway.deployments.host import StartEngine
 from gateway.drain import Drain
+from gateway.home import prepare_home
 from gateway.last_used import LastUsed
 from gateway.limits.opening import open_limiter
 from gateway.limits.roster import Roster
@@ -28,7 +29,7 @@ from gateway.limits.terms import TermsOf
 from gateway.parts import Parts
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
-from gateway.settings import Settings, split_bind
+from gateway.settings import Settings, presets, split_bind
 from storage import Database
 
 
@@ -44,8 +45,8 @@ class Started:
     recovered: int
     """Requests that a dead run left open, settled now."""
     fleet: Fleet
-    remarks: tuple[str, ...] = ()
-    """Settings that are not followed, and why."""
+    remarks: tuple[Remark, ...] = ()
+    """What became of settings that a deployment has too."""
 
 
 async def serve(settings: Settings, start: StartEngine, announce: Callable[[Started], None]) -> None:
@@ -71,13 +72,14 @@ class Opened:
 
     credentials: Credentials
     recovered: int
-    remarks: list[str]
+    remarks: list[Remark]
 
 
 @asynccontextmanager
 async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tuple[Parts, Opened]]:
     async with AsyncExitStack() as stack:
-        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        prepare_home(settings.home)
+        check_presets(settings.home, **presets(settings))
         db = await Database.open(settings.database, durability=settings.durability)
         stack.push_async_callback(db.close)
         credentials = await _credentials(settings, db)
@@ -94,7 +96,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         await stack.enter_async_context(roster.beating(admission))
         last_used = LastUsed(db)
         stack.push_async_callback(last_used.close)
-        remarks = await ensure_first(db, settings)
+        remarks = await ensure_first(db, settings, credentials.secret)
         fleet = await stack.enter_async_context(Fleet(db, start, settings.drain_seconds))
         parts = Parts(
             settings=settings,
@@ -116,10 +118,4 @@ def _listen_for_admin(bind: str) -> socket.socket:
 
 
 async def _credentials(settings: Settings, db: Database) -> Credentials:
-    preset = {
-        "bootstrap_key": settings.bootstrap_key,
-        "admin_key": settings.admin_key,
-        "secret": settings.secret,
-    }
-    told = {name: value.get_secret_value() if value else None for name, value in preset.items()}
-    return await bootstrap(settings.home, db, **told)
+    return await bootstrap(settings.home, db, **presets(settings))

@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gateway.drain import Drain
+from gateway.malformed import Http
 from gateway.settings import Settings
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -71,6 +72,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp) -> None:
         config = uvicorn.Config(
             app,
+            http=Http,
             lifespan="off",
             access_log=False,
             log_config=None,

@@ -6,11 +6,12 @@ passed to `Settings(…)` wins over all. A key in the file that no setting has i
 """
 
 import os
+import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,10 +20,24 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+DEVICE = r"^(auto|cpu|cuda(:[0-9]{1,2})?)$"
+Dtype = Literal["float32", "bfloat16", "float16"]
+
 
 def _plain(name: str) -> AliasChoices:
     """An environment variable without the prefix; the file and the code say the field's own name."""
     return AliasChoices(name.lower(), name)
+
+
+def _device(value: str) -> str:
+    if not re.fullmatch(DEVICE, value):
+        raise ValueError(f"{value!r} is no device: write auto, cpu, cuda or cuda:N (the N-th GPU, from 0)")
+    return value
+
+
+def _bind(value: str) -> str:
+    split_bind(value)
+    return value
 
 
 class Settings(BaseSettings):
@@ -39,7 +54,7 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", validation_alias=_plain("HOST"))
     port: int = Field(default=8000, ge=0, le=65535, validation_alias=_plain("PORT"))
     """0: any free port; the start-up line says which."""
-    admin_bind: str | None = None
+    admin_bind: Annotated[str, AfterValidator(_bind)] | None = None
     """host:port of the admin routes. None: the same port on loopback, and no admin routes on a public bind."""
     home: Path = Path(".specgate")
     database_url: str | None = Field(default=None, validation_alias=_plain("DATABASE_URL"))
@@ -60,11 +75,11 @@ class Settings(BaseSettings):
     secret: SecretStr | None = None
 
     # the engine
-    model: str = "smollm2-135m"
+    model: str = Field(default="smollm2-135m", max_length=1024)
     """A name of the catalogue or a local folder."""
-    device: str = "auto"
-    dtype: str | None = None
-    max_model_len: int | None = Field(default=None, ge=2)
+    device: Annotated[str, AfterValidator(_device)] = "auto"
+    dtype: Dtype | None = None
+    max_model_len: int | None = Field(default=None, ge=2, le=2**31 - 1)
     engine_url: str | None = None
     """An engine process that runs elsewhere. None: one is started and healed here."""
     worker_secret: SecretStr | None = None
@@ -72,6 +87,8 @@ class Settings(BaseSettings):
 
     # requests
     max_body_bytes: int = Field(default=8 * 2**20, ge=1)
+    body_seconds: float = Field(default=60.0, gt=0)
+    """How long a request's body may take to arrive."""
     drain_seconds: float = Field(default=30.0, ge=0)
     keepalive_seconds: float = Field(default=8.0, gt=0)
     """A stream that is silent for so long gets a comment, so that no proxy takes it for dead."""
@@ -111,6 +128,13 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, EnvSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls, config_file())
+
+
+def presets(settings: Settings) -> dict[str, str | None]:
+    """The secrets that somebody chose."""
+    names = ("bootstrap_key", "admin_key", "secret")
+    chosen: dict[str, SecretStr | None] = {name: getattr(settings, name) for name in names}
+    return {name: value.get_secret_value() if value else None for name, value in chosen.items()}
 
 
 def is_loopback(host: str) -> bool:

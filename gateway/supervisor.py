@@ -14,15 +14,17 @@ Knows no torch: the engine is a command, a port and a client.
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, Self
 
+from gateway.home import append_private
 from inference.client import HttpInferenceClient
 from inference.protocol import (
     Accepted,
@@ -36,6 +38,9 @@ from inference.protocol import (
 from inference.speculation_config import SpeculationConfig
 
 Phase = Literal["starting", "loading", "ready", "restarting", "failed", "stopped"]
+REFUSED = "The engine cannot load this model. An operator can see why."
+FAILED = "It said that it failed."
+log = logging.getLogger("specgate.engine")
 TAIL = 2000
 """Bytes of a dead engine's log that its state repeats."""
 
@@ -54,12 +59,22 @@ class EngineProcessClient(InferenceClient, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What the engine process is doing, in words that /readyz may say."""
+    """What the engine process is doing, in words that /readyz may say to anybody."""
 
     phase: Phase
     detail: str
     pid: int | None = None
     restarts: int = 0
+    cause: str = field(default="", repr=False)
+    """What the engine and its log say of it, with paths: for the terminal, the log and operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a life of the child ended: what anybody may hear, and what only operators may."""
+
+    told: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +169,10 @@ class Supervisor:
             raise EngineError(503, "engine_unavailable", self.state.detail)
         return self._client
 
-    def _become(self, phase: Phase, detail: str, pid: int | None, restarts: int | None = None) -> None:
-        self.state = EngineState(phase, detail, pid, self.state.restarts if restarts is None else restarts)
+    def _become(self, phase: Phase, detail: str, pid: int | None, restarts: int | None = None, cause: str = "") -> None:
+        self.state = EngineState(phase, detail, pid, self.state.restarts if restarts is None else restarts, cause)
+        if cause:
+            log.warning("engine", extra={"fields": {"phase": phase, "detail": detail, "cause": cause}})
         if phase in ("ready", "failed", "stopped"):
             self._settled.set()
         else:
@@ -165,9 +182,9 @@ class Supervisor:
         crashes: deque[float] = deque()
         while True:
             try:
-                why = await self._live()
+                death = await self._live()
             except Refused as refusal:
-                self._become("failed", str(refusal), None)
+                self._become("failed", REFUSED, None, cause=str(refusal))
                 return
             now = time.monotonic()
             crashes.append(now)
@@ -175,26 +192,28 @@ class Supervisor:
                 crashes.popleft()
             if len(crashes) >= self._policy.crashes:
                 times = f"{len(crashes)} times in {self._policy.window:.0f} s"
-                told = f"The engine died {times} and is not started again. {why} Mend that and restart the gateway."
-                self._become("failed", told, None)
+                told = f"The engine died {times} and is not started again. {death.told}"
+                self._become("failed", told, None, cause=f"{death.cause} Mend that and restart the gateway.")
                 return
-            self._become("restarting", f"The engine is being started again. {why}", None, self.state.restarts + 1)
+            told = f"The engine is being started again. {death.told}"
+            self._become("restarting", told, None, self.state.restarts + 1, death.cause)
             await asyncio.sleep(self._policy.delay(len(crashes)))
 
-    async def _live(self) -> str:
-        """One life of the child; returns why it ended. Cancelled, it takes the child along."""
+    async def _live(self) -> Death:
+        """One life of the child; returns how it ended. Cancelled, it takes the child along."""
         with _open_log(self._log, self._policy.log_bytes) as log:
             start = log.tell()
             try:
                 process = await self._spawn(log.fileno())
             except OSError as error:
-                return f"It could not be started: {error}."
+                return Death("It could not be started.", f"It could not be started: {error}.")
             try:
                 reason = await self._attend(process)
             finally:
                 self._client = None
                 await _end(process, self._policy.grace)
-        return f"{reason or _verdict(process.returncode)}{_tail(self._log, start)}"
+        told = reason.told if reason else _verdict(process.returncode)
+        return Death(told, f"{reason.cause if reason else told}{_tail(self._log, start)}")
 
     async def _spawn(self, log: int) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
@@ -204,12 +223,12 @@ class Supervisor:
             *self._command, *self._more(), stdin=pipe, stdout=pipe, stderr=log, env=env, start_new_session=True
         )
 
-    async def _attend(self, process: asyncio.subprocess.Process) -> str:
-        """Connect, wait until it is ready, then until it dies. Returns a reason other than its own death, or ''."""
+    async def _attend(self, process: asyncio.subprocess.Process) -> Death | None:
+        """Connect, wait until it is ready, then until it dies. Returns a reason other than its own death."""
         self._become("starting", "The engine process is starting.", process.pid)
         port = await _read_port(process)
         if port is None:
-            return ""
+            return None
         client = self._connect(f"http://127.0.0.1:{port}", self._secret)
         try:
             async with _draining(process):
@@ -217,7 +236,7 @@ class Supervisor:
         finally:
             await client.aclose()
 
-    async def _watch(self, process: asyncio.subprocess.Process, client: EngineProcessClient) -> str:
+    async def _watch(self, process: asyncio.subprocess.Process, client: EngineProcessClient) -> Death | None:
         heard = time.monotonic()
         while process.returncode is None:
             problem = await ask(client)
@@ -229,21 +248,22 @@ class Supervisor:
             elif problem.failure.code == "model_refused":
                 raise Refused(str(problem))
             elif problem.failure.status == 500:
-                return f"It said: {problem}"
+                return Death(FAILED, f"It said: {problem}")
             elif self._client is None:
                 self._become("loading", str(problem), process.pid)
             elif time.monotonic() - heard > self._policy.patience:
-                return f"It answered nothing for {self._policy.patience:.0f} s."
+                told = f"It answered nothing for {self._policy.patience:.0f} s."
+                return Death(told, told)
             pause = self._policy.poll * (10 if self._client else 1)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), pause)
-        return ""
+        return None
 
 
 def _open_log(path: Path, limit: int) -> BinaryIO:
     if path.exists() and path.stat().st_size > limit:
         path.replace(path.with_suffix(".log.1"))
-    return path.open("ab")
+    return append_private(path)
 
 
 async def _read_port(process: asyncio.subprocess.Process) -> int | None:

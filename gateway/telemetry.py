@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.errors import ServerError, render
@@ -20,6 +21,8 @@ from storage.ids import uuid7
 log = logging.getLogger("specgate.requests")
 _NOTES = "specgate.notes"
 _REQUEST_ID = "specgate.request_id"
+CLIENT_LEFT = 499
+"""What is logged for a client that left before it was answered; nobody is sent it."""
 _QUIET = frozenset({"/livez", "/readyz"})
 """Asked every second by probes; logged only when they fail."""
 
@@ -56,6 +59,8 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, sender)
+        except ClientDisconnect:
+            status = status or CLIENT_LEFT
         except Exception as error:  # noqa: BLE001 - the last layer: it is logged, and the client gets a plain 500
             note(scope, error=describe(error))
             if not status:
@@ -67,6 +72,7 @@ class RequestLog:
         notes: dict[str, object] = scope[_NOTES]
         if scope["path"] in _QUIET and status < 400:
             return
+        status = status or CLIENT_LEFT  # it was answered nothing, and nothing went wrong
         level = logging.ERROR if "error" in notes else logging.INFO
         route = getattr(scope.get("route"), "path", "unmatched")
         fields = {"request_id": request_id(scope), "method": scope["method"], "route": route, "status": status}

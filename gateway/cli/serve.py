@@ -1,6 +1,7 @@
 """`specgate serve`: home → model → engine process → gateway, until a signal."""
 
 import asyncio
+import io
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +9,20 @@ from typing import Annotated
 import typer
 import uvloop
 from rich.console import Console
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from gateway.bootstrap import HomeRefused, read_credentials, take_home
+from gateway.bootstrap import HomeRefused, check_presets, read_credentials, take_home
 from gateway.cli.console import load_settings, stop
 from gateway.cli.model_folder import model_folder
 from gateway.cli.start_up import tell
 from gateway.deployments.first import model_name
 from gateway.deployments.local_engine import Engines
+from gateway.home import append_private
 from gateway.serve import Started
 from gateway.serve import serve as serve_gateway
 from gateway.server import PortTaken, listen
-from gateway.settings import Settings
+from gateway.settings import Settings, presets
 from gateway.telemetry import log_to
 from storage import StorageError
 
@@ -31,7 +34,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port; 0: any free one (PORT).")] = None,
     home: Annotated[Path | None, typer.Option(help="Folder of all state (SPECGATE_HOME).")] = None,
     model: Annotated[str | None, typer.Option(help="A catalogue name or a local folder (SPECGATE_MODEL).")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda (SPECGATE_DEVICE).")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N (SPECGATE_DEVICE).")] = None,
 ) -> None:
     """Start the gateway and its engine on this machine; Ctrl-C drains and stops both."""
     if home is not None:
@@ -41,7 +44,7 @@ def serve(
         with take_home(settings.home):
             _require_free_ports(settings)
             _prepare(settings)
-            with (settings.home / LOG).open("a") as log:
+            with io.TextIOWrapper(append_private(settings.home / LOG), write_through=True) as log:
                 log_to(log)
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(_run(settings))
@@ -73,7 +76,10 @@ async def _run(settings: Settings) -> None:
 
 
 def _prepare(settings: Settings) -> None:
-    """What the first start should not do without being seen; later ones do it in the background."""
+    """What the first start should not do without being seen (later ones do it in the background), and before it,
+    what would be refused only after it. Raises HomeRefused, ArgumentError."""
+    check_presets(settings.home, **presets(settings))
+    make_url(settings.database)
     if settings.engine_url is None and read_credentials(settings.home) is None:
         model_folder(settings.model, settings.home, Console())
     if settings.engine_url is not None and settings.worker_secret is None:

@@ -1,6 +1,6 @@
 """A deployment as operators write it: every member that may be set, and none that may not."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.deployments.speculation import Speculation
 from gateway.openai.fields import Label, refusal
 from gateway.openai.schema import Wire
+from gateway.settings import DEVICE, Dtype
 from storage.values.deployments import Alias, DeploymentSpec
 
 MOST_REPLICAS = 64
@@ -42,8 +43,9 @@ class DeploymentDocument(Wire):
     """A name of the catalogue or a local folder."""
     revision: Revision | None = None
     """How the revision of what is found must begin. null: any."""
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Dtype | None = None
+    device: Annotated[str, Field(pattern=DEVICE)] = "auto"
+    """auto, cpu, cuda, or cuda:N for the N-th GPU."""
     max_model_len: Annotated[int, Field(ge=2, le=2**31 - 1)] | None = None
     cache_gib: Annotated[float, Field(gt=0, le=65536, allow_inf_nan=False)] | None = None
     """Memory for keys and values, of each replica."""

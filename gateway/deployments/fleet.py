@@ -10,7 +10,7 @@ import logging
 from typing import Self
 
 from gateway.deployments.host import StartEngine
-from gateway.deployments.serving import Serving, ServingState, state_of
+from gateway.deployments.serving import Serving, ServingState, causes_of, state_of
 from gateway.routing import Route
 from gateway.supervisor import EngineState
 from gateway.telemetry import describe
@@ -32,6 +32,7 @@ class Fleet:
         self._syncing = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         await self.sync()
@@ -40,6 +41,7 @@ class Fleet:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._following is not None
+        self._is_closed = True
         self._following.cancel()
         await asyncio.gather(self._following, return_exceptions=True)
         await asyncio.gather(*(serving.close(drain=0) for serving in self.servings.values()), *self._closing)
@@ -56,13 +58,19 @@ class Fleet:
     @property
     def state(self) -> EngineState:
         """Ready when anything can be asked; else what the first one waits for."""
+        if self._is_closed:
+            return EngineState("stopped", "The engines were stopped with the gateway.")
         states = [state for state in self.states.values() if state.phase not in OFF]
         if not states:
             return EngineState("failed", "No deployment is enabled. Add one with POST /admin/v1/deployments.")
         if any(state.phase in READY for state in states):
             return EngineState("ready", "The engine is ready.")
         waiting = [state for state in states if state.phase != "failed"]
-        return EngineState("loading", waiting[0].detail) if waiting else EngineState("failed", states[0].detail)
+        return EngineState("loading", waiting[0].detail) if waiting else self._failure(states[0].detail)
+
+    def _failure(self, detail: str) -> EngineState:
+        causes = [cause for serving in self.servings.values() for cause in causes_of(serving)]
+        return EngineState("failed", detail, cause=" ".join(dict.fromkeys(causes)))
 
     async def sync(self) -> None:
         """Look at the database and follow it. Raises StorageError."""

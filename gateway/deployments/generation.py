@@ -13,6 +13,7 @@ from gateway.deployments.balance import Balance
 from gateway.deployments.host import StartEngine, Wanted
 from gateway.deployments.replica import Replica
 from gateway.routing import Fingerprint
+from gateway.supervisor import EngineState
 from storage.values.deployments import Deployment
 
 POLL_SECONDS = 0.05
@@ -47,9 +48,9 @@ class Generation:
         return bool(self.replicas) and all(replica.is_ready for replica in self.replicas)
 
     @property
-    def failures(self) -> list[str]:
-        """What the engines that were given up say."""
-        return [one.engine.state.detail for one in self.replicas if one.engine.state.phase == "failed"]
+    def failures(self) -> list[EngineState]:
+        """Of the engines that were given up."""
+        return [one.engine.state for one in self.replicas if one.engine.state.phase == "failed"]
 
     @property
     def in_flight(self) -> int:

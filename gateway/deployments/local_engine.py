@@ -15,11 +15,13 @@ from gateway.deployments.host import EngineHost, Wanted
 from gateway.deployments.model_source import OnProgress, SourceRefused, fetch
 from gateway.remote_engine import RemoteEngine
 from gateway.settings import Settings
-from gateway.supervisor import EngineState, Supervisor
+from gateway.supervisor import EngineState, Supervisor, log
 from inference.protocol import Accepted, EngineError, GenerationRequest, TokenEvent, WorkerLoad, WorkerReady
 from inference.speculation_config import SpeculationConfig
 from storage.deployments import FIRST
 from storage.values.deployments import Deployment
+
+UNPREPARED = "The model is not to be had. An operator can see why."
 
 
 class LocalEngine:
@@ -71,7 +73,8 @@ class LocalEngine:
         try:
             folder = await self._prepare(self._tell)
         except (SourceRefused, OSError) as refusal:
-            self._before = EngineState("failed", str(refusal))
+            self._before = EngineState("failed", UNPREPARED, cause=str(refusal))
+            log.warning("model", extra={"fields": {"detail": UNPREPARED, "cause": str(refusal)}})
             return
         async with self._supervise(folder) as self._supervisor:
             await asyncio.Event().wait()

@@ -6,7 +6,7 @@ from typing import Any
 from gateway.deployments.capabilities import capabilities, told_of
 from gateway.deployments.document import document_of
 from gateway.deployments.replica import Replica
-from gateway.deployments.serving import Serving, ServingState, state_of
+from gateway.deployments.serving import Serving, ServingState, causes_of, state_of
 from gateway.deployments.speculation import read
 from inference.protocol import WorkerReady
 from storage.values.deployments import Deployment, DrafterVersion
@@ -62,7 +62,12 @@ def seconds(at: datetime) -> int:
 def _state(serving: Serving | None) -> dict[str, Any]:
     state = state_of(serving) if serving else NOT_FOLLOWED
     replicas = serving.current.replicas if serving and serving.current else []
-    return {"phase": state.phase, "detail": state.detail, "replicas": [_replica(one) for one in replicas]}
+    return {
+        "phase": state.phase,
+        "detail": state.detail,
+        "cause": " ".join(causes_of(serving)) or None if serving else None,
+        "replicas": [_replica(one) for one in replicas],
+    }
 
 
 def _replica(replica: Replica) -> dict[str, Any]:
@@ -71,6 +76,7 @@ def _replica(replica: Replica) -> dict[str, Any]:
         "index": replica.index,
         "phase": state.phase,
         "detail": state.detail,
+        "cause": state.cause or None,
         "restarts": state.restarts,
         "in_flight": replica.in_flight,
         "cools": replica.cools,

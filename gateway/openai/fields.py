@@ -113,8 +113,8 @@ def _stops(value: object) -> tuple[str, ...]:
     if not isinstance(stops, list):
         raise wrong("a string or an array of strings", value)
     if len(stops) > MAX_STOPS:
-        message = f"Invalid '{{param}}': array too long. Expected at most {MAX_STOPS} strings, but got {len(stops)}."
-        raise refusal("invalid_value", message)
+        told = f"Expected an array with maximum length {MAX_STOPS}, but got an array with length {len(stops)} instead."
+        raise refusal("invalid_value", f"Invalid '{{param}}': array too long. {told}")
     for i, stop in enumerate(stops):
         if not isinstance(stop, str):
             raise wrong("a string", stop, i)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gateway.errors import InvalidRequest
+from gateway.openai.words import invalid, invalid_json
 
 M = TypeVar("M", bound=BaseModel)
 Problem = Mapping[str, Any]
@@ -73,12 +74,12 @@ def _in_openai_words(problem: Problem, param: str | None) -> InvalidRequest:
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "json_invalid":
-            return InvalidRequest(f"The body is not valid JSON: {context['error']}.", None, "invalid_json")
+            return InvalidRequest(invalid_json(str(context["error"])), None, "invalid_json")
         case "missing":
             return InvalidRequest(f"Missing required parameter: '{param}'.", param, "missing_required_parameter")
         case "extra_forbidden":
             return InvalidRequest(f"Unknown parameter: '{param}'.", param, "unknown_parameter")
-        case "too_short" if context.get("min_length") == 1 and context.get("actual_length") == 0:
+        case "too_short" if problem["input"] == []:
             return InvalidRequest(f"Invalid '{param}': empty array. Send at least one item.", param, "empty_array")
         case "literal_error":
             message = f"Invalid value: {quoted(problem['input'])}. Supported values are: {context['expected']}."
@@ -88,7 +89,7 @@ def _in_openai_words(problem: Problem, param: str | None) -> InvalidRequest:
         case _ if "at" in context:
             return InvalidRequest(problem["msg"].replace("{param}", str(param)), param, kind)
         case _:
-            return InvalidRequest(f"Invalid value for '{param}': {problem['msg']}.", param, "invalid_value")
+            return InvalidRequest(invalid(kind, param, problem["input"], context), param, "invalid_value")
 
 
 def wrong_type(param: str | None, expected: str, got: object) -> str:

@@ -1,12 +1,13 @@
 """What a worker is started with, as a value."""
 
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
 from inference.config import SpeculationConfig
 from inference.protocol import Value
+
+DEVICE = r"^(auto|cpu|cuda(:[0-9]{1,2})?)$"
 
 
 class WorkerOptions(Value):
@@ -14,7 +15,7 @@ class WorkerOptions(Value):
 
     model_folder: Path
     model_name: str
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = Field(default="auto", pattern=DEVICE)
     dtype: str | None = None
     """None: what is fastest on the device."""
     max_model_len: int | None = Field(default=None, ge=2)

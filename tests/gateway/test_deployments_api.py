@@ -133,7 +133,7 @@ async def test_names_mean_one_deployment(tmp_path: Path) -> None:
         elsewhere = {"model": "m", "engine_url": "http://10.0.0.1:1", "enabled": False}
         assert (await http.post(DEPLOYMENTS, json=elsewhere | {"name": "c"})).status_code == 200
         taken = (await http.post(DEPLOYMENTS, json=elsewhere | {"name": "d"})).json()["error"]
-        assert (taken["code"], taken["param"]) == ("engine_taken", "engine_url")
+        assert (taken["code"], taken["param"]) == ("conflict", "engine_url")
         shared = await made(http, tmp_path, name="b", aliases=[{"name": "small", "weight": 2}])
         assert (await patch(http, shared["id"], aliases=[{"name": "tiny"}])).status_code == 409
 

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.bootstrap import Credentials
 from gateway.cli.start_up import curl_line, key_lines, tell
+from gateway.deployments.first import Remark
 from gateway.serve import Started
 from gateway.supervisor import EngineState
 
@@ -83,7 +84,24 @@ def test_the_curl_line_reads_the_key_from_a_home_with_an_awkward_name(tmp_path: 
 async def test_settings_that_are_not_followed_are_told_first() -> None:
     engine = Engine([EngineState("ready", "")])
     said: list[str] = []
-    remark = "SPECGATE_DEVICE is cuda, but deployment tiny has cpu."
-    started = Started("http://127.0.0.1:1", None, credentials(), "process", 0, engine, (remark,))  # type: ignore[arg-type]
+    remark = Remark("Not followed: SPECGATE_DEVICE=cuda. To change it:", {"device": "cuda"})
+    url = "http://127.0.0.1:1"
+    started = Started(url, url, credentials(), "process", 0, engine, (remark,))  # type: ignore[arg-type]
     await tell(started, engine, "tiny", Path("/h"), said.append)
-    assert said[0] == remark
+    assert said[0] == remark.text
+    assert said[1].startswith(f"curl -X PATCH {url}/admin/v1/deployments/dep_default ")
+    assert '"operator_key": ' in said[1]
+    assert said[1].endswith("""-d '{"device": "cuda", "reason": "As the settings say."}'""")
+
+
+@pytest.mark.anyio
+async def test_what_lies_behind_a_failure_is_told_on_the_terminal() -> None:
+    failed = EngineState("failed", "It died five times.", cause="Its log /h/engine.log ends: no such device")
+    assert (await told(Engine([failed])))[-1] == f"NOT READY. {failed.detail} {failed.cause}"
+
+
+@pytest.mark.anyio
+async def test_a_start_that_is_stopped_says_nothing_of_engines() -> None:
+    loading = EngineState("loading", "The engine waits for torch.")
+    said = await told(Engine([loading, loading, EngineState("stopped", "The engines were stopped.")]))
+    assert said[2:] == ["The engine waits for torch."]

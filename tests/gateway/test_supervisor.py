@@ -131,9 +131,13 @@ async def test_five_crashes_in_a_minute_end_it_and_say_why(tmp_path: Path) -> No
         assert (state.phase, state.restarts, state.pid) == ("failed", 4, None)
         assert "died 5 times in 60 s" in state.detail
         assert "exit code 1" in state.detail
-        assert "no such model folder" in state.detail
-        with pytest.raises(EngineError, match="no such model folder"):
+        assert "no such model folder" in state.cause
+        assert str(tmp_path / "engine.log") in state.cause
+        with pytest.raises(EngineError) as told:
             await engine.ready()
+        for said in (state.detail, str(told.value)):  # any client hears these
+            assert "model folder" not in said
+            assert str(tmp_path) not in said
 
 
 async def test_old_crashes_are_forgotten(tmp_path: Path) -> None:
@@ -145,7 +149,9 @@ async def test_old_crashes_are_forgotten(tmp_path: Path) -> None:
 
 async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
     async with Supervisor(["/nowhere/python"], "s", tmp_path / "engine.log", Client, QUICK) as engine:
-        assert "/nowhere/python" in (await settled(engine)).detail
+        state = await settled(engine)
+        assert "/nowhere/python" in state.cause
+        assert "/nowhere" not in state.detail
 
 
 async def test_a_child_that_ignores_the_request_is_killed_with_all_it_started(tmp_path: Path) -> None:
@@ -191,7 +197,8 @@ async def test_a_model_that_the_engine_refuses_is_not_loaded_again(tmp_path: Pat
     async with supervise(SERVES, tmp_path, lambda *a: Client(*a, trouble=refused)) as engine:
         state = await settled(engine)
         assert (state.phase, state.restarts, state.pid) == ("failed", 0, None)
-        assert "its own Python code" in state.detail
+        assert "its own Python code" in state.cause
+        assert state.detail == "The engine cannot load this model. An operator can see why."
 
 
 async def test_arguments_that_change_are_asked_at_every_start(tmp_path: Path) -> None:
