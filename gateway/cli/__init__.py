@@ -1,8 +1,9 @@
-"""`specgate`: start the server, see it work, ask what was used, look after keys, settings and database."""
+"""`specgate`: start the server, see it work, ask what was used, look after tenants, keys, deployments and limits."""
 
 import typer
 
-from gateway.cli import config, database, keys
+from gateway.cli import audit, config, database, deployments, keys, limits, tenants
+from gateway.cli.apply import apply, diff, print_schema
 from gateway.cli.demo import demo
 from gateway.cli.serve import serve
 from gateway.cli.usage import usage
@@ -16,7 +17,14 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(demo)
 app.command()(usage)
+app.command()(diff)
+app.command()(apply)
+app.command("schema")(print_schema)
+app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(deployments.app, name="deployments")
+app.add_typer(limits.app, name="limits")
+app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.add_typer(database.db, name="db")
 app.add_typer(database.ledger, name="ledger")

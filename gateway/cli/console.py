@@ -1,5 +1,6 @@
 """What the commands share: settings or the reason there are none, and errors that end a command."""
 
+import json
 from typing import Any, NoReturn
 
 import typer
@@ -22,7 +23,8 @@ def load_settings(**flags: Any) -> Settings:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, p['loc'])) or 'settings'}: {p['msg']}" for p in error.errors(include_input=False)
+            f"{'.'.join(map(str, p['loc'])) or 'settings'}: {p['msg'].removeprefix('Value error, ')}"
+            for p in error.errors(include_input=False)
         ]
         stop("these settings cannot be used. " + "; ".join(problems) + ". `specgate config show` lists all of them.", 2)
     except (SettingsError, ValueError, OSError) as error:
@@ -33,3 +35,7 @@ def wide_console() -> Console:
     """For tables: as wide as the terminal, and where there is none as wide as they like."""
     console = Console()
     return console if console.is_terminal else Console(width=240)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2))
