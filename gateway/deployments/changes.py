@@ -79,7 +79,7 @@ def require_free_names(wanted: DeploymentDocument, others: list[Deployment]) -> 
             raise Conflict(told, "name_taken", f"aliases[{index}].name")
     if wanted.engine_url is not None and wanted.engine_url in {other.spec.engine_url for other in others}:
         told = "Another deployment has this engine; an engine runs the drafters of one."
-        raise Conflict(told, "engine_taken", "engine_url")
+        raise Conflict(told, param="engine_url")
 
 
 @dataclass(frozen=True, slots=True)
