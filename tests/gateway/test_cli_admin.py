@@ -1,0 +1,89 @@
+"""The commands that speak to a running server: a tenant from its first key to its last, limits, drafters, the log."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gateway.test_apply import call, server, told
+
+__all__ = ["server"]
+
+
+def test_a_tenant_from_its_first_key_to_its_last(server: str) -> None:
+    assert told(server, "tenants", "create", "Acme", "--id", "acme")["status"] == "active"
+    key = told(server, "keys", "create", "ci", "--tenant", "acme", "--model", "smollm2-135m", "--expires-in-days", "2")
+    assert asks(server, key["value"]) == 200
+    listed = told(server, "keys", "list", "--tenant", "acme")
+    assert [(one["name"], one["allowed_models"]) for one in listed] == [("ci", ["smollm2-135m"])]
+    new = told(server, "keys", "rotate", key["id"], "--tenant", "acme", "--overlap-hours", "1")
+    assert (asks(server, key["value"]), asks(server, new["value"])) == (200, 200), "both, while they overlap"
+    assert told(server, "keys", "revoke", new["id"], "--tenant", "acme")["deleted"] is True
+    assert told(server, "tenants", "suspend", "acme")["status"] == "suspended"
+    assert told(server, "tenants", "resume", "acme")["status"] == "active"
+    assert told(server, "tenants", "update", "acme", "--rejected-prediction", "billed")["name"] == "Acme"
+    shown = call(server, "tenants", "list")
+    assert "acme" in shown.stdout
+    assert "billed" in shown.stdout
+
+
+def asks(server: str, key: str) -> int:
+    return httpx.get(f"{server}/v1/key", headers={"authorization": f"Bearer {key}"}).status_code
+
+
+def test_limits_are_set_shown_and_lifted(server: str) -> None:
+    tried = told(server, "limits", "set", "tenant", "default", "concurrency=3", "--dry-run")
+    assert tried == [{"field": "concurrency", "from": None, "to": 3}]
+    set_ = told(server, "limits", "set", "tenant", "default", "concurrency=3", "monthly_tokens=1000")
+    assert (set_["concurrency"], set_["monthly_tokens"]) == (3, 1000)
+    assert "monthly_tokens" in call(server, "limits", "show", "tenant", "default").stdout
+    lifted = told(server, "limits", "set", "tenant", "default", "concurrency=none")
+    assert (lifted["concurrency"], lifted["monthly_tokens"]) == (None, 1000)
+    wrong = call(server, "limits", "set", "tenant", "default", "speed=9")
+    assert (wrong.exit_code, "speed=9 is no limit: write NAME=NUMBER" in wrong.stderr) == (2, True)
+
+
+def test_drafters_are_changed_watched_and_rolled_back(server: str) -> None:
+    name = "smollm2-135m"
+    change = ("deployments", "update", name, '{"speculation": {"drafter": {"kind": "none"}}}', "--reason", "a test")
+    tried = told(server, *change, "--dry-run")
+    assert [one["field"] for one in tried["changes"]] == ["speculation.drafter.kind"]
+    assert told(server, *change)["speculation"]["drafter"]["kind"] == "none"
+    assert told(server, "deployments", "versions", name)[0]["reason"] == "a test"
+    assert told(server, "deployments", "rollback", name, "1")["speculation"]["drafter"]["kind"] == "lookup"
+    watched = call(server, "deployments", "watch", "--looks", "1")
+    assert name in watched.stdout
+    assert "ready" in watched.stdout
+    missing = call(server, "deployments", "show", "gpt-0")
+    assert "`specgate deployments list` names them all" in missing.stderr
+
+
+def test_the_audit_log_is_listed_and_holds(server: str) -> None:
+    told(server, "tenants", "create", "Acme", "--id", "acme")
+    assert [one["type"] for one in told(server, "audit", "list", "--tenant", "acme")] == ["tenant.created"]
+    report = told(server, "audit", "verify")
+    assert (report["holds"], report["problems"]) == (True, [])
+
+
+@pytest.mark.parametrize("command", [("tenants", "show", "nobody"), ("limits", "show", "tenant", "nobody")])
+def test_a_refusal_is_told_in_the_servers_words(server: str, command: tuple[str, ...]) -> None:
+    done = call(server, *command)
+    assert done.exit_code == 1
+    assert "answered 404" in done.stderr
+
+
+def test_every_command_that_answers_has_json() -> None:
+    from typer.main import get_command
+
+    from gateway.cli import app
+
+    groups = get_command(app).commands  # type: ignore[attr-defined]
+    admin = [sub for name in ("tenants", "deployments", "limits", "audit") for sub in groups[name].commands.values()]
+    admin += [groups[name] for name in ("diff", "apply", "usage")]
+    assert [one.name for one in admin if not any("--json" in p.opts for p in one.params)] == []
+
+
+def test_no_command_but_those_of_the_machine_opens_the_database() -> None:
+    folder = Path(__file__).resolve().parents[2] / "gateway" / "cli"
+    opening = sorted(path.name for path in folder.glob("*.py") if "Database.open" in path.read_text())
+    assert opening == ["database.py", "keys.py"]
