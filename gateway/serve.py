@@ -6,7 +6,7 @@ How engines are started is handed in; the gateway answers (and says what it wait
 """
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -49,11 +49,21 @@ class Started:
     """What became of settings that a deployment has too."""
 
 
-async def serve(settings: Settings, start: StartEngine, announce: Callable[[Started], None]) -> None:
-    """Returns after a signal, when everything open was answered or cut, and settled. Raises PortTaken, HomeRefused."""
+async def serve(
+    settings: Settings,
+    start: StartEngine,
+    announce: Callable[[Started], None],
+    listeners: Sequence[socket.socket] | None = None,
+) -> None:
+    """Returns after a signal, when everything open was answered or cut, and settled. Raises PortTaken, HomeRefused.
+
+    `listeners`: sockets that a parent opened, the public one first, then that of the admin routes if they have one.
+    """
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(listen(settings.host, settings.port))
-        admin = stack.enter_context(_listen_for_admin(settings.admin_bind)) if settings.admin_bind else None
+        listener, *others = listeners or _listen(settings)
+        admin = others[0] if others else None
+        for one in (listener, *others):
+            stack.enter_context(one)
         parts, told = await stack.enter_async_context(open_parts(settings, start))
         apps: dict[socket.socket, FastAPI] = {listener: build_app(parts)}
         if admin is not None:
@@ -113,8 +123,15 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         yield parts, Opened(credentials, recovered, remarks)
 
 
-def _listen_for_admin(bind: str) -> socket.socket:
-    return listen(*split_bind(bind), "SPECGATE_ADMIN_BIND")
+def _listen(settings: Settings) -> list[socket.socket]:
+    listener = listen(settings.host, settings.port)
+    if settings.admin_bind is None:
+        return [listener]
+    try:
+        return [listener, listen(*split_bind(settings.admin_bind), "SPECGATE_ADMIN_BIND")]
+    except BaseException:
+        listener.close()
+        raise
 
 
 async def _credentials(settings: Settings, db: Database) -> Credentials:

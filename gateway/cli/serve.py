@@ -3,6 +3,8 @@
 import asyncio
 import io
 import os
+import signal
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ from gateway.bootstrap import HomeRefused, check_presets, read_credentials, take
 from gateway.cli.console import load_settings, stop
 from gateway.cli.model_folder import model_folder
 from gateway.cli.start_up import tell
+from gateway.cli.workers import end_with_parent, serve_workers
 from gateway.deployments.first import model_name
 from gateway.deployments.local_engine import Engines
 from gateway.home import append_private
@@ -35,6 +38,8 @@ def serve(
     home: Annotated[Path | None, typer.Option(help="Folder of all state (SPECGATE_HOME).")] = None,
     model: Annotated[str | None, typer.Option(help="A catalogue name or a local folder (SPECGATE_MODEL).")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N (SPECGATE_DEVICE).")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes on the one port; several need PostgreSQL.")] = 1,
+    listeners: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the gateway and its engine on this machine; Ctrl-C drains and stops both."""
     if home is not None:
@@ -42,12 +47,16 @@ def serve(
     settings = load_settings(host=host, port=port, model=model, device=device)
     try:
         with take_home(settings.home):
-            _require_free_ports(settings)
+            if listeners is None:
+                _require_free_ports(settings)
             _prepare(settings)
+            if workers > 1:
+                serve_workers(settings, workers)
+                return
             with io.TextIOWrapper(append_private(settings.home / LOG), write_through=True) as log:
                 log_to(log)
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                    runner.run(_run(settings))
+                    runner.run(_run(settings) if listeners is None else _run_worker(settings, listeners))
     except (PortTaken, HomeRefused, StorageError, ArgumentError) as error:
         stop(str(error))
     except KeyboardInterrupt:
@@ -73,6 +82,13 @@ async def _run(settings: Settings) -> None:
         for task in telling:
             task.cancel()
         await asyncio.gather(*telling, return_exceptions=True)
+
+
+async def _run_worker(settings: Settings, descriptors: str) -> None:
+    """One of several (`workers`), which say nothing: their parent does."""
+    end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    sockets = [socket.socket(fileno=int(one)) for one in descriptors.split(",")]
+    await serve_gateway(settings, Engines(settings), lambda started: None, sockets)
 
 
 def _prepare(settings: Settings) -> None:

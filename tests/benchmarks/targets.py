@@ -110,6 +110,8 @@ def _process(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _read_port(process: subprocess.Popen[str]) -> int:

@@ -91,8 +91,8 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(home: Path, **more: str) -> Iterator[Served]:
-    server = Served(home, **more)
+def served(home: Path, command: Sequence[str] = (*SPECGATE, "serve"), **more: str) -> Iterator[Served]:
+    server = Served(home, command, **more)
     try:
         yield server
     finally:
