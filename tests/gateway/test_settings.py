@@ -66,3 +66,26 @@ def test_binds() -> None:
     assert split_bind("[::1]:81") == ("::1", 81)
     with pytest.raises(ValueError, match="host:port"):
         split_bind("8001")
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:0", "cuda:15"])
+def test_devices(device: str) -> None:
+    assert Settings(device=device).device == device
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("device", "tpu", "'tpu' is no device: write auto, cpu, cuda or cuda:N"),
+        ("device", "cuda:", "is no device"),
+        ("device", "cuda:x", "is no device"),
+        ("device", "CPU", "is no device"),
+        ("dtype", "int8", "'float32', 'bfloat16' or 'float16'"),
+        ("max_model_len", "1", "greater than or equal to 2"),
+        ("admin_bind", "8001", "write host:port"),
+    ],
+)
+def test_a_bad_value_is_refused(name: str, value: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"SPECGATE_{name.upper()}", value)
+    with pytest.raises(ValidationError, match=f"(?s){name}.*{why}"):
+        Settings()

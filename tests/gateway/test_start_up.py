@@ -103,5 +103,5 @@ async def test_what_lies_behind_a_failure_is_told_on_the_terminal() -> None:
 @pytest.mark.anyio
 async def test_a_start_that_is_stopped_says_nothing_of_engines() -> None:
     loading = EngineState("loading", "The engine waits for torch.")
-    said = await told(Engine([loading, loading, EngineState("stopped", "The engines were stopped.")]))
+    said = await told(Engine([loading] * 9 + [EngineState("stopped", "The engines were stopped.")]))
     assert said[2:] == ["The engine waits for torch."]
