@@ -4,6 +4,7 @@ import typer
 
 from gateway.cli import audit, config, database, deployments, keys, limits, tenants
 from gateway.cli.apply import apply, diff, print_schema
+from gateway.cli.backup import backup, restore
 from gateway.cli.demo import demo
 from gateway.cli.serve import serve
 from gateway.cli.usage import usage
@@ -20,6 +21,8 @@ app.command()(usage)
 app.command()(diff)
 app.command()(apply)
 app.command("schema")(print_schema)
+app.command()(backup)
+app.command()(restore)
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(deployments.app, name="deployments")
