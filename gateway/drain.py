@@ -1,4 +1,4 @@
-"""Going out of service: no new work, open answers may finish until a deadline, then they are cut."""
+"""Going out of service: balancers are told, new work is refused, open answers may finish until a deadline, then end."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,6 +11,8 @@ class Drain:
     """One for the process. `cut` is set when open answers must end now."""
 
     def __init__(self) -> None:
+        self.is_leaving = False
+        """Whoever asks whether it is ready is told that it is not."""
         self.has_begun = False
         self.cut = asyncio.Event()
         self.num_open = 0
@@ -34,15 +36,18 @@ class Drain:
             if not self.num_open:
                 self._idle.set()
 
-    async def run(self, seconds: float, settle_seconds: float) -> None:
-        """Returns when nothing is open any more, or `settle_seconds` after the cut."""
+    async def run(self, seconds: float, settle_seconds: float, notice: float = 0.0) -> None:
+        """Returns when nothing is open any more, or `settle_seconds` after the cut. New work is refused after
+        `notice`, time for balancers to look elsewhere."""
+        self.is_leaving = True
+        await _within(notice, self.cut)
         self.has_begun = True
-        await self._idle_or(seconds)
+        await _within(seconds, self._idle)
         self.cut.set()
-        await self._idle_or(settle_seconds)
+        await _within(settle_seconds, self._idle)
 
-    async def _idle_or(self, seconds: float) -> None:
-        """Until nothing is open, it is cut early, or time is up."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._idle.wait()
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,6 +1,7 @@
 """Sockets, signals and uvicorn: applications are served until a signal, then drained.
 
-    first SIGTERM or SIGINT     new requests get 503, open answers may finish for `drain_seconds`
+    first SIGTERM or SIGINT     /readyz says 503, after `drain_notice_seconds` so do new requests;
+                                open answers may finish for `drain_seconds`
     second                      open answers are cut now: error event, settled
     third                       the servers stop waiting for anything
 
@@ -94,7 +95,7 @@ def _drained_by_signals(servers: list[Server], drain: Drain, settings: Settings)
     drains: list[asyncio.Task[None]] = []
 
     async def drained() -> None:
-        await drain.run(settings.drain_seconds, settings.settle_seconds + 1)
+        await drain.run(settings.drain_seconds, settings.settle_seconds + 1, settings.drain_notice_seconds)
         for server in servers:
             server.should_exit = True
 

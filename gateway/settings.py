@@ -90,6 +90,8 @@ class Settings(BaseSettings):
     body_seconds: float = Field(default=60.0, gt=0)
     """How long a request's body may take to arrive."""
     drain_seconds: float = Field(default=30.0, ge=0)
+    drain_notice_seconds: float = Field(default=0.0, ge=0)
+    """How long new requests are still taken after SIGTERM, while /readyz sends balancers elsewhere."""
     keepalive_seconds: float = Field(default=8.0, gt=0)
     """A stream that is silent for so long gets a comment, so that no proxy takes it for dead."""
     header_seconds: float = Field(default=10.0, gt=0)

@@ -31,7 +31,7 @@ async def readyz(request: Request) -> JSONResponse:
 
 
 async def _waits_for(parts: Parts) -> str | None:
-    if parts.drain.has_begun:
+    if parts.drain.is_leaving:
         return "This gateway is shutting down."
     try:
         await parts.db.ping()

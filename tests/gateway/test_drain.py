@@ -36,6 +36,17 @@ async def test_open_answers_finish_and_new_ones_are_refused(tmp_path: Path) -> N
         assert (await gateway.settled()).outcome == "completed"
 
 
+async def test_balancers_are_told_before_anything_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, FakeEngine()) as gateway:
+        draining = asyncio.create_task(gateway.parts.drain.run(20, 1, notice=0.5))
+        await asyncio.sleep(0)
+        assert (await gateway.http.get("/readyz")).status_code == 503
+        assert (await gateway.chat()).status_code == 200
+        async with asyncio.timeout(5):
+            await draining
+        assert (await gateway.chat()).json()["error"]["code"] == "draining"
+
+
 @pytest.mark.parametrize("streams", [False, True])
 async def test_what_is_open_at_the_deadline_is_cut_and_settled(tmp_path: Path, streams: bool) -> None:
     engine = FakeEngine(LONG)
