@@ -39,7 +39,14 @@ from storage.redaction import without_keys
 
 INVALID = "invalid_request_error"
 SERVER = "server_error"
-FAILED = frozenset({"engine_failed", "model_refused"})
+BETWEEN_US = frozenset(
+    {
+        *("wrong_secret", "protocol_mismatch", "no_such_route", "body_too_large", "internal_error", "model_refused"),
+        *("stale_configuration", "configuration_refused", "invalid_speculation", "engine_ahead", "engine_busy"),
+        *("duplicate_request", "request_not_found", "forced_output_refused"),
+    }
+)
+"""What a worker says to its gateway alone: no client is at fault, and none can mend it."""
 
 
 class ApiError(Exception):
@@ -187,6 +194,8 @@ class Draining(Unavailable):
 def from_engine(error: EngineError) -> ApiError:
     """The engine's refusal, in the same words and under the same status."""
     failure = error.failure
+    if failure.code in BETWEEN_US:
+        return ServerError()
     match failure.status:
         case 400:
             return InvalidRequest(failure.message, failure.param, failure.code)
@@ -202,7 +211,7 @@ def from_engine(error: EngineError) -> ApiError:
 
 def _without_cause(failure: Failure) -> str:
     """What a failed engine says of itself may name files of its machine; operators read it elsewhere."""
-    return "The engine failed. Try again." if failure.code in FAILED else failure.message
+    return "The engine failed. Try again." if failure.code == "engine_failed" else failure.message
 
 
 def from_framework(error: HTTPException, request: Request | None) -> ApiError:

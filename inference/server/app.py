@@ -118,7 +118,7 @@ class WorkerRoutes:
         try:
             config = SpeculationConfig.model_validate_json(await _body(request))
         except ValidationError as error:
-            raise malformed("speculation", error) from None
+            raise malformed("speculation", "invalid_speculation", error) from None
         await self._applied(engine.worker.set_speculation(config))
         return Response(config.model_dump_json(), media_type="application/json")
 

@@ -42,15 +42,15 @@ def parse(body: bytes) -> GenerationRequest:
     try:
         return GenerationRequest.model_validate_json(body)
     except ValidationError as error:
-        raise malformed("request", error) from None
+        raise malformed("request", "invalid_request", error) from None
 
 
-def malformed(what: str, error: ValidationError) -> EngineError:
+def malformed(what: str, code: str, error: ValidationError) -> EngineError:
     """Names the first member at fault, and never repeats its value."""
     problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(map(str, problem["loc"]))
     told = f"The {what} is malformed{' at ' + where if where else ''}: {problem['msg']}"
-    return EngineError(400, f"invalid_{what}", told, where or None)
+    return EngineError(400, code, told, where or None)
 
 
 class Intake:

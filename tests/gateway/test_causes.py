@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.errors import ServerError
 from gateway.supervisor import REFUSED, EngineState, Phase
 from inference.protocol import EngineError
 from storage.deployments import FIRST
@@ -31,11 +32,22 @@ async def test_an_engine_that_is_away(tmp_path: Path, phase: Phase) -> None:
         assert (told["detail"], told["cause"], told["replicas"][0]["cause"]) == (REFUSED, CAUSE, CAUSE)
 
 
-@pytest.mark.parametrize("status", [500, 503])
-@pytest.mark.parametrize("code", ["engine_failed", "model_refused"])
-async def test_an_engine_that_says_why_it_failed(tmp_path: Path, status: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "code", "heard"),
+    [
+        (500, "engine_failed", (500, "engine_failed", "The engine failed. Try again.")),
+        (503, "engine_failed", (503, "engine_failed", "The engine failed. Try again.")),
+        (500, "model_refused", (500, "server_error", ServerError().message)),
+        (500, "internal_error", (500, "server_error", ServerError().message)),
+        (400, "protocol_mismatch", (500, "server_error", ServerError().message)),
+    ],
+)
+async def test_an_engine_that_says_why_it_failed(
+    tmp_path: Path, status: int, code: str, heard: tuple[int, str, str]
+) -> None:
     """One that runs elsewhere is asked until it is gone."""
     said = EngineError(status, code, "The engine failed: the model could not be loaded: /srv/models/x/config.json")
     async with running(tmp_path, FakeEngine(Script(refuse=said))) as gateway:
         response = await gateway.chat()
-        assert (response.status_code, response.json()["error"]["message"]) == (status, "The engine failed. Try again.")
+        told = response.json()["error"]
+        assert (response.status_code, told["code"], told["message"]) == heard
