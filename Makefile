@@ -13,7 +13,7 @@ PYTEST ?=
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 export VENV PYTHON TORCH_INDEX
-.PHONY: help setup serve demo env test test-long check fix clean
+.PHONY: help setup serve demo env test test-long bench check fix clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make demo       an edit with and without its prediction, side by side (in a second terminal)"
 	@echo "make env        .env for docker-compose.yml, with secrets of its own"
 	@echo "make test       the test suite; make test-long: kill loops, soaks and simulations"
+	@echo "make bench      what the gateway adds to a request (on a quiet machine; BENCH='--quick')"
 	@echo "make check      format, lint, types and import rules; make fix: repair what can be"
 	@echo "make setup      only the environment; make clean: remove it"
 
@@ -49,6 +50,10 @@ test: setup
 # pytest's exit 5 says that no test is marked long: that is told, and is no failure.
 test-long: setup
 	$(TESTS) -m long $(PYTEST) || { status=$$?; test $$status -eq 5 && echo "no long test exists"; }
+
+# What the gateway adds to a request, as a ratio to a bare relay; BENCH='--quick' is a look, --json for programs.
+bench: setup
+	$(BIN)/python -m tests.benchmarks.gateway_overhead $(BENCH)
 
 check: setup
 	$(BIN)/ruff format --check .
