@@ -38,13 +38,15 @@ async def tell(started: Started, engine: HasState, model: str, home: Path, say: 
 
 
 async def _settled(engine: HasState, say: Callable[[str], None]) -> str:
-    told = ""
-    while engine.state.phase not in ("ready", "failed", "stopped"):
-        if engine.state.detail != told:
-            told = engine.state.detail
-            say(told)
+    """The cause of a first failure is told at once; those of the next ones are the same as a rule."""
+    told = cause = ""
+    while (state := engine.state).phase not in ("ready", "failed", "stopped"):
+        if state.detail != told:
+            told = state.detail
+            say(told if cause else f"{told} {state.cause}".rstrip())
+            cause = cause or state.cause
         await asyncio.sleep(POLL_SECONDS)
-    return engine.state.detail
+    return state.detail
 
 
 def remark_lines(started: Started, home: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Self
 from gateway.deployments.host import StartEngine
 from gateway.deployments.serving import Serving, ServingState, causes_of, state_of
 from gateway.routing import Route
-from gateway.supervisor import EngineState
+from gateway.supervisor import EngineState, Phase
 from gateway.telemetry import describe
 from storage import Database, StorageError
 from storage.deployments import Deployments
@@ -66,11 +66,11 @@ class Fleet:
         if any(state.phase in READY for state in states):
             return EngineState("ready", "The engine is ready.")
         waiting = [state for state in states if state.phase != "failed"]
-        return EngineState("loading", waiting[0].detail) if waiting else self._failure(states[0].detail)
+        return self._away("loading", waiting[0].detail) if waiting else self._away("failed", states[0].detail)
 
-    def _failure(self, detail: str) -> EngineState:
+    def _away(self, phase: Phase, detail: str) -> EngineState:
         causes = [cause for serving in self.servings.values() for cause in causes_of(serving)]
-        return EngineState("failed", detail, cause=" ".join(dict.fromkeys(causes)))
+        return EngineState(phase, detail, cause=" ".join(dict.fromkeys(causes)))
 
     async def sync(self) -> None:
         """Look at the database and follow it. Raises StorageError."""

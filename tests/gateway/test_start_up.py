@@ -101,6 +101,13 @@ async def test_what_lies_behind_a_failure_is_told_on_the_terminal() -> None:
 
 
 @pytest.mark.anyio
+async def test_the_cause_of_the_first_of_several_failures_is_told_at_once() -> None:
+    dead = [EngineState("restarting", f"It is started again ({i}).", cause=f"no such device {i}") for i in (1, 2)]
+    said = await told(Engine([*dead, EngineState("ready", "")]))
+    assert said[2:4] == ["It is started again (1). no such device 1", "It is started again (2)."]
+
+
+@pytest.mark.anyio
 async def test_a_start_that_is_stopped_says_nothing_of_engines() -> None:
     loading = EngineState("loading", "The engine waits for torch.")
     said = await told(Engine([loading] * 9 + [EngineState("stopped", "The engines were stopped.")]))

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 
 import httpx
@@ -38,6 +39,7 @@ def test_it_prints_the_keys_once_and_ends_with_a_curl_line(server: Served) -> No
         assert server.output.count(kept[name]) == 1
     assert server.output.rstrip().splitlines()[-1].startswith(f"curl {server.url}/v1/chat/completions")
     assert "durability: process" in server.output
+    assert {stat.S_IMODE(path.stat().st_mode) for path in server.home.glob("*.log")} == {0o600}
     log = (server.home / "gateway.log").read_text() + (server.home / "engine.log").read_text()
     assert not [key for key in ("inference_key", "operator_key") if kept[key] in log]
 

@@ -23,6 +23,16 @@ BODY = {
 }
 
 
+def test_a_start_that_is_interrupted_says_no_more_of_engines(make_home: MakeHome) -> None:
+    with served(make_home()) as server:
+        wait_for(lambda: "The engine" in server.output, 30, server.output)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(20) == 0
+        wait_for(lambda: "Stopped: every open request" in server.output, 5, server.output)
+        assert "Its engines are being started" not in server.output
+        assert "NOT READY" not in server.output
+
+
 def test_sigterm_finishes_what_is_open_and_kill_9_takes_the_engine_along(make_home: MakeHome) -> None:
     home = make_home()
     with served(home) as first:
