@@ -82,11 +82,12 @@ class Scheduler:
 
     def _prompt_rows(self, rows: dict[Sequence, int]) -> None:
         """In rounds, since a salt may leave rows of its share: blocks or places are missing, or a prefix was known."""
-        given = -1
+        given, may_displace = -1, True
         while given != sum(rows.values()):
             given = sum(rows.values())
             for salt, share in fair_shares(self._wanted(rows), self._left(rows)).items():
-                self._spend(salt, share, rows)
+                self._spend(salt, share, rows, may_displace)
+            may_displace = False  # from here on rows only grow, so the rounds come to an end
         for salt in dict.fromkeys(seq.cache_salt for seq in rows):
             self._turns += 1
             self._served[salt] = self._turns
@@ -101,7 +102,7 @@ class Scheduler:
         self._served = {salt: self._served.get(salt, 0) for salt in wanted}
         return {salt: wanted[salt] for salt in sorted(wanted, key=lambda salt: self._served[salt])}
 
-    def _spend(self, salt: str, share: int, rows: dict[Sequence, int]) -> None:
+    def _spend(self, salt: str, share: int, rows: dict[Sequence, int], may_displace: bool) -> None:
         """Give a salt's share to its running prompts, then to its next sequences."""
         for seq in [s for s in self.running if s.cache_salt == salt and _pending(s) > 1]:
             more = min(_pending(seq) - rows.get(seq, 0), share)
@@ -109,7 +110,7 @@ class Scheduler:
                 rows[seq] = rows.get(seq, 0) + more
                 share -= more
         for seq in [s for s in self._ready() if s.cache_salt == salt]:
-            if not share or not self._admit(seq, rows):
+            if not share or not self._admit(seq, rows, may_displace):
                 return
             rows[seq] = min(_pending(seq), share)
             share -= rows[seq]
@@ -117,15 +118,22 @@ class Scheduler:
     def _ready(self) -> list[Sequence]:
         return [seq for seq in self.waiting if not _waits_for_leader(seq)]
 
-    def _admit(self, seq: Sequence, rows: dict[Sequence, int]) -> bool:
+    def _admit(self, seq: Sequence, rows: dict[Sequence, int], may_displace: bool) -> bool:
         """Join the running if there is a place, and blocks for what is committed; another salt may have to give way."""
-        while len(self.running) >= self._config.max_sequences or not self._take_blocks(seq):
-            if not self._make_way(seq.cache_salt, rows):
+        if not self._fits(seq):
+            displaced = self._displaced_by(seq) if may_displace else []
+            for other in displaced:
+                rows.pop(other, None)
+                self._preempt(other)
+            if not displaced or not self._fits(seq):
                 return False
         self.waiting.remove(seq)
         self.running.append(seq)
         seq.status = Status.RUNNING
         return True
+
+    def _fits(self, seq: Sequence) -> bool:
+        return len(self.running) < self._config.max_sequences and self._take_blocks(seq)
 
     def _take_blocks(self, seq: Sequence) -> bool:
         self.cache.attach(seq)
@@ -134,15 +142,20 @@ class Scheduler:
         self.cache.free(seq)
         return False
 
-    def _make_way(self, salt: str, rows: dict[Sequence, int]) -> bool:
-        """Preempt the youngest sequence of the salt that should give way; False if none should."""
-        loser = gives_way(Counter(s.cache_salt for s in self.running), salt)
-        if loser is None:
-            return False
-        youngest = next(s for s in reversed(self.running) if s.cache_salt == loser)
-        rows.pop(youngest, None)
-        self._preempt(youngest)
-        return True
+    def _displaced_by(self, seq: Sequence) -> list[Sequence]:
+        """The youngest of the salts that should give way, as many as make the room; none where that is not enough."""
+        missing = self.cache.missing(seq, seq.num_tokens) - self.cache.num_free
+        counts = Counter(s.cache_salt for s in self.running)
+        displaced: list[Sequence] = []
+        while missing > 0 or len(self.running) - len(displaced) >= self._config.max_sequences:
+            loser = gives_way(counts, seq.cache_salt)
+            if loser is None:
+                return []
+            youngest = next(s for s in reversed(self.running) if s.cache_salt == loser and s not in displaced)
+            displaced.append(youngest)
+            counts[loser] -= 1
+            missing -= len(youngest.blocks)
+        return displaced
 
     def _with_drafts(self, rows: dict[Sequence, int]) -> Iterator[tuple[Sequence, int]]:
         """Add drafted rows. Where rows are left over, every sequence in this pass reaches its last committed token."""

@@ -85,6 +85,7 @@ class EngineMachine(RuleBasedStateMachine):
             if self.engine.has_work:
                 for output in self.engine.step():
                     self.hear(output.request_id, output.event)
+                self.engine.check()
 
     @precondition(lambda self: self.open)
     @rule(which=st.integers(0, 100))
