@@ -193,23 +193,25 @@ class WholeResponse(CompletionResponse):
 
 async def unless(work: Callable[[], Awaitable[None]], *watchers: Callable[[], Awaitable[None]]) -> None:
     """Run `work`; the first watcher that raises ends it, and that is then raised."""
-    failure: Exception | None = None
+    this = asyncio.current_task()
+    assert this is not None
+    failure: BaseException | None = None
 
-    async def watch(watcher: Callable[[], Awaitable[None]]) -> None:
+    def on_end(watching: asyncio.Task[None]) -> None:
         nonlocal failure
-        try:
-            await watcher()
-        except (Gone, ApiError) as error:
-            failure = failure or error
-            group.cancel_scope.cancel()
+        if failure is None and not watching.cancelled() and (failure := watching.exception()):
+            this.cancel()  # it waits inside `work`, since nothing waits after it
 
-    async with anyio.create_task_group() as group:
-        for watcher in watchers:
-            group.start_soon(watch, watcher)
-        try:
-            await work()
-        except (Gone, ApiError, EngineError) as error:
-            failure = failure or error
-        group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    watching = [asyncio.ensure_future(watcher()) for watcher in watchers]
+    for task in watching:
+        task.add_done_callback(on_end)
+    try:
+        await work()
+    except asyncio.CancelledError:
+        if failure is None or this.uncancel() > 0:
+            raise
+        raise failure from None
+    finally:
+        for task in watching:
+            task.remove_done_callback(on_end)
+            task.cancel()

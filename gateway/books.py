@@ -14,7 +14,7 @@ from gateway.errors import StorageUnavailable
 from gateway.idempotency import refusal
 from storage import Database, StorageError
 from storage.idempotency import Claim, Idempotency
-from storage.ledger import Ledger, open_entry, settle_entry
+from storage.ledger import Ledger, open_entry, open_now, settle_entry, settle_now
 from storage.values import Figures, OpenEntry, Outcome, Settlement
 
 log = logging.getLogger("specgate.books")
@@ -33,6 +33,8 @@ class Books:
 
         Raises StorageUnavailable, within `patience`; Conflict where the name is another request's.
         """
+        if claim is None and open_now(self._db, entry):
+            return
         writing = self._go_on(self._open(entry, claim))
         try:
             async with asyncio.timeout(self._patience):
@@ -50,7 +52,8 @@ class Books:
 
     async def settle(self, entry: OpenEntry, settlement: Settlement) -> None:
         """Of an opened entry. Returns when it is committed, or after `patience`; then it is still being tried."""
-        await asyncio.wait({self._go_on(self._settle(entry, settlement))}, timeout=self._patience)
+        if not settle_now(self._db, entry, settlement):
+            await asyncio.wait({self._go_on(self._settle(entry, settlement))}, timeout=self._patience)
 
     async def close(self, patience: float) -> None:
         """Give what is still being written a last while."""

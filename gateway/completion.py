@@ -55,6 +55,7 @@ class Completion:
         self._is_open = False
         self._pumps: list[asyncio.Task[None]] = []
         self._noting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._noted = Figures()
         self._due = asyncio.Event()
         self._settling: asyncio.Task[Figures] | None = None
@@ -75,7 +76,7 @@ class Completion:
         await self._books.open(self.job.entry, self.job.claim)
         self._is_open = True
         self._pumps = [asyncio.create_task(self._pump(run)) for run in range(len(self.job.runs))]
-        self._noting = asyncio.create_task(self._note_progress())
+        self._timer = asyncio.get_running_loop().call_later(self._settings.checkpoint_seconds, self._note)
 
     async def accepted(self, patience: float | None = None) -> None:
         """Returns when the engine has taken every run, or after `patience`. Raises EngineError."""
@@ -103,7 +104,7 @@ class Completion:
         """So many tokens reached the socket."""
         self.meter.delivered += tokens
         if self.meter.delivered - self._noted.delivered_tokens >= self._settings.checkpoint_tokens:
-            self._due.set()
+            self._note()
 
     async def settle(self, outcome: Outcome) -> Figures:
         """What it used. The first call says how it ended; a caller that is cancelled changes nothing."""
@@ -140,6 +141,12 @@ class Completion:
         stream = self.job.client.generate(self.job.runs[run])
         return cast("AsyncGenerator[Accepted | TokenEvent, None]", stream)
 
+    def _note(self) -> None:
+        """The first checkpoint is due; most requests end before it."""
+        self._due.set()
+        if self._noting is None:
+            self._noting = asyncio.create_task(self._note_progress())
+
     async def _note_progress(self) -> None:
         """A checkpoint every so many tokens or seconds, whichever is first."""
         while True:
@@ -161,15 +168,26 @@ class Completion:
 
     async def _stop(self, asks_engine: bool) -> None:
         """End what still runs, and hear the engine out: its last word says what is billed."""
-        if asks_engine:
+        if self._timer is not None:
+            self._timer.cancel()
+        if asks_engine and self.meter.is_final:
+            self._let_end()
+        elif asks_engine:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.settle_seconds):
                     await asyncio.gather(*map(self._abort, range(len(self._pumps))))
                     await asyncio.gather(*map(asyncio.shield, self._pumps))
-        tasks = [*self._pumps, *([self._noting] if self._noting else [])]
+        tasks = [task for task in (*self._pumps, *([self._noting] if self._noting else [])) if not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _let_end(self) -> None:
+        """All was said; what is left is the end of the connection, which is kept for the next request."""
+        for pump in self._pumps:
+            if not pump.done():
+                asyncio.get_running_loop().call_later(self._settings.settle_seconds, pump.cancel)
+        self._pumps = []
 
     async def _abort(self, run: int) -> None:
         if not self._pumps[run].done() and not self.meter.is_done(run):

@@ -23,7 +23,7 @@ Failure = sqlite3.Error
 
 class Appender:
     def __init__(self, path: str, synchronous: str, waits_at_commit: bool) -> None:
-        self._path, self._waits_at_commit = path, waits_at_commit
+        self._path, self.waits_at_commit = path, waits_at_commit
         self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         for pragma in (*PRAGMAS, "foreign_keys=ON", f"synchronous={synchronous}"):
             self._connection.execute(f"PRAGMA {pragma}")
@@ -33,13 +33,14 @@ class Appender:
 
     async def append(self, table: Table, values: Mapping[str, Any]) -> bool:
         """False where a unique row was there before. Raises Failure."""
-        text, parameters = self._prepare(table, values)
-        row = tuple(process(values[name]) if process else values[name] for name, process in parameters)
-        if self._waits_at_commit:
-            async with self._turn:
-                is_new = await asyncio.shield(asyncio.to_thread(self._write, text, row))
-        else:
-            is_new = self._write(text, row)
+        if not self.waits_at_commit:
+            return self.append_now(table, values)
+        async with self._turn:
+            return await asyncio.shield(asyncio.to_thread(self._write, *self._row(table, values)))
+
+    def append_now(self, table: Table, values: Mapping[str, Any]) -> bool:
+        """The same at once, where no commit waits for the disk."""
+        is_new = self._write(*self._row(table, values))
         self._num_rows += 1
         if self._num_rows % COMMITS_A_CHECKPOINT == 0:
             asyncio.get_running_loop().run_in_executor(None, checkpoint, self._path)
@@ -47,6 +48,10 @@ class Appender:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _row(self, table: Table, values: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        text, parameters = self._prepare(table, values)
+        return text, tuple(process(values[name]) if process else values[name] for name, process in parameters)
 
     def _write(self, text: str, row: tuple[Any, ...]) -> bool:
         return bool(self._connection.execute(text, row).fetchall())

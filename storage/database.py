@@ -78,6 +78,14 @@ class Database:
             finally:
                 await _let_go(connection)
 
+    def append_now(self, table: Table, values: Mapping[str, Any]) -> bool | None:
+        """As `append`, without waiting for anything; None where that cannot be, and nothing was written."""
+        if self._appender is None or self._appender.waits_at_commit:
+            return None
+        with suppress(Failure):
+            return self._appender.append_now(table, values)
+        return None
+
     async def append(self, table: Table, values: Mapping[str, Any]) -> bool:
         """One row, in a unit of work of its own. False where a unique row was there before."""
         if self._appender is not None:

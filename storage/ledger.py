@@ -34,15 +34,32 @@ LAST = 2**31 - 1
 """A settlement's place in its request."""
 
 
+def open_row(entry: OpenEntry) -> dict[str, Any]:
+    return _row("open", 0, open_values(entry, entry.at or datetime.now(UTC)))
+
+
+def settle_row(entry: OpenEntry, settlement: Settlement) -> dict[str, Any]:
+    values = settle_values(settlement, settlement.at or datetime.now(UTC))
+    return _row("settle", LAST, copied_from(entry) | values)
+
+
 async def open_entry(db: Database, entry: OpenEntry) -> bool:
     """As `Ledger.open`, in a unit of work of its own: on every request's way, and so the shortest one."""
-    return await db.append(ledger_entries, _row("open", 0, open_values(entry, entry.at or datetime.now(UTC))))
+    return await db.append(ledger_entries, open_row(entry))
 
 
 async def settle_entry(db: Database, entry: OpenEntry, settlement: Settlement) -> bool:
     """As `Ledger.settle`, likewise, by who opened it and so knows that it is open."""
-    values = settle_values(settlement, settlement.at or datetime.now(UTC))
-    return await db.append(ledger_entries, _row("settle", LAST, copied_from(entry) | values))
+    return await db.append(ledger_entries, settle_row(entry, settlement))
+
+
+def open_now(db: Database, entry: OpenEntry) -> bool:
+    """True where it is open without having waited; False where nothing was done."""
+    return db.append_now(ledger_entries, open_row(entry)) is not None
+
+
+def settle_now(db: Database, entry: OpenEntry, settlement: Settlement) -> bool:
+    return db.append_now(ledger_entries, settle_row(entry, settlement)) is not None
 
 
 class Ledger:

@@ -1,6 +1,7 @@
 """`specgate serve`: home → model → engine process → gateway, until a signal."""
 
 import asyncio
+import gc
 import io
 import os
 import signal
@@ -55,6 +56,7 @@ def serve(
                 return
             with io.TextIOWrapper(append_private(settings.home / LOG), write_through=True) as log:
                 log_to(log)
+                _rest_the_collector()
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(_run(settings) if listeners is None else _run_worker(settings, listeners))
     except (PortTaken, HomeRefused, StorageError, ArgumentError) as error:
@@ -62,6 +64,13 @@ def serve(
     except KeyboardInterrupt:
         stop("interrupted before it was ready. The next start goes on from here.", 130)
     typer.echo("Stopped: every open request was answered or cut, and settled.")
+
+
+def _rest_the_collector() -> None:
+    """What was imported stays; looking through it again and again costs a tenth of every request."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
 
 
 def _require_free_ports(settings: Settings) -> None:
