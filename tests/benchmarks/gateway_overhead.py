@@ -38,7 +38,7 @@ from starlette.responses import Response, StreamingResponse
 
 from tests.benchmarks import targets
 from tests.benchmarks.targets import Target
-from tests.benchmarks.wire_client import Connection, request
+from tests.benchmarks.wire_client import Connection, Refused, request
 
 MODULE = "tests.benchmarks.gateway_overhead"
 CHAT = "/v1/chat/completions"
@@ -87,7 +87,9 @@ class Row:
     p50: list[float] = field(default_factory=list)
     chunk: list[float] = field(default_factory=list)
     peak: float | None = None
-    """Requests a second."""
+    """Answers a second."""
+    refused: int = 0
+    """At the peak, with a 503: its ledger did not answer in time."""
     load_p50: float | None = None
     load_p99: float | None = None
     """At 30 % of the peak."""
@@ -113,20 +115,23 @@ async def one_round(target: Target, plan: Plan, row: Row) -> None:
     connection.close()
 
 
-async def at_most(target: Target, seconds: float, clients: int = 16) -> float:
-    """Answers a second that so many clients get, each asking again at once."""
-    ending, answered = time.perf_counter() + seconds, 0
+async def at_most(target: Target, seconds: float, clients: int = 16) -> tuple[float, int]:
+    """Answers a second that so many clients get, each asking again at once; and how many were refused."""
+    ending, answered, refused = time.perf_counter() + seconds, 0, 0
 
     async def ask() -> None:
-        nonlocal answered
+        nonlocal answered, refused
         connection, raw = await Connection.open(target.port), body(target)
         while time.perf_counter() < ending:
-            await connection.ask(raw)
-            answered += 1
+            try:
+                await connection.ask(raw)
+                answered += 1
+            except Refused:
+                refused += 1
         connection.close()
 
     await asyncio.gather(*(ask() for _ in range(clients)))
-    return answered / seconds
+    return answered / seconds, refused
 
 
 async def at_rate(target: Target, rate: float, seconds: float) -> list[float]:
@@ -154,7 +159,7 @@ async def at_rate(target: Target, rate: float, seconds: float) -> list[float]:
 
 async def under_load(target: Target, plan: Plan, row: Row) -> None:
     await at_most(target, 1.0)
-    row.peak = await at_most(target, plan.load_seconds)
+    row.peak, row.refused = await at_most(target, plan.load_seconds)
     taken = await at_rate(target, 0.3 * row.peak, plan.load_seconds * 2)
     row.load_p50, row.load_p99 = statistics.median(taken), quantile(taken, 0.99)
 
@@ -239,6 +244,9 @@ def report(rows: dict[str, Row], console: Console) -> None:
         at_load = [f"{1000 * (value or 0):.2f}" for value in (row.load_p50, row.load_p99)]
         table.add_row(name, *shown, f"{row.peak:,.0f}", *at_load)
     console.print(table)
+    for name, row in rows.items():
+        if row.refused:
+            console.print(f"{name}: {row.refused} requests were refused at its peak")
     for name, (reached, bar) in bars(rows).items():
         console.print(f"{name}: {reached:.2f} (at most {bar:g}) {'held' if reached <= bar else 'MISSED'}")
 

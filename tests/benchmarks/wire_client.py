@@ -18,6 +18,10 @@ def request(path: str, key: str, body: dict[str, Any]) -> bytes:
     return f"{head}content-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data
 
 
+class Refused(Exception):
+    """No 200; the connection is good for another request."""
+
+
 class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -27,7 +31,7 @@ class Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=2**22))
 
     async def ask(self, raw: bytes) -> float:
-        """Seconds until the answer is whole. Raises RuntimeError where it is no 200."""
+        """Seconds until the answer is whole. Raises Refused where it is no 200."""
         began = time.perf_counter()
         self._writer.write(raw)
         head = await self._head()
@@ -54,9 +58,11 @@ class Connection:
     async def _head(self) -> dict[bytes, bytes]:
         raw = await self._reader.readuntil(b"\r\n\r\n")
         status, *lines = raw[:-4].split(b"\r\n")
+        head = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
         if b" 200 " not in status:
-            raise RuntimeError(f"{status.decode()}: {(await self._reader.read(500)).decode(errors='replace')}")
-        return {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+            body = await self._reader.readexactly(int(head.get(b"content-length", b"0")))
+            raise Refused(f"{status.decode()}: {body.decode(errors='replace')}")
+        return head
 
     async def _chunk(self) -> bytes:
         """Empty at the end of the body."""
