@@ -51,7 +51,7 @@ PREDICTION = SpeculationConfig(lookup=LookupConfig(enabled=False), adaptive=SCHE
 LOOKUP = SpeculationConfig(prediction=PredictionConfig(enabled=False), adaptive=SCHEDULE)
 BOTH = SpeculationConfig(adaptive=SCHEDULE)
 TEMPERATURES = [0.0, 0.7, 1.0]
-LENGTH = 40
+LENGTH = 32
 
 
 def predictions() -> dict[str, str]:
@@ -173,7 +173,7 @@ def test_lookup_changes_no_token(bench: Bench, temperature: float) -> None:
 
 def test_a_batch_of_eight_is_eight_requests_alone(bench: Bench) -> None:
     prompts = [bench.prompt[: 20 + 12 * i] for i in range(8)]
-    asked = [params(TEMPERATURES[i % 3], seed=i, max_tokens=16 + i) for i in range(8)]
+    asked = [params(TEMPERATURES[i % 3], seed=i, max_tokens=10 + i) for i in range(8)]
     prediction = bench.predicted(FILE)
 
     def sequences() -> list[Sequence]:
@@ -191,17 +191,14 @@ def test_a_batch_of_eight_is_eight_requests_alone(bench: Bench) -> None:
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_a_tight_cache_changes_no_token(bench: Bench, temperature: float) -> None:
-    sampling = params(temperature, max_tokens=32)
-    engine = bench.engine(BOTH, num_blocks=len(bench.prompt) // 16 + 7, max_model_len=len(bench.prompt) + 40)
-    seqs = [
-        bench.sequence(f"r{i}", sampling, bench.prompt[: 72 + 8 * i], prediction=bench.predicted(FILE))
-        for i in range(4)
-    ]
-    results = run(engine, seqs)
+    sampling = params(temperature, max_tokens=16)
+    engine = bench.engine(BOTH, num_blocks=11, max_model_len=176)
+    prompts = [bench.prompt[: 72 + 4 * i] for i in range(3)]
+    prediction = bench.predicted(FILE)
+    results = run(engine, [bench.sequence(f"r{i}", sampling, p, prediction=prediction) for i, p in enumerate(prompts)])
     assert engine.load().preemptions > 0
     assert_drafts_met_both_fates(results)
-    for i in range(4):
-        prompt = bench.prompt[: 72 + 8 * i]
+    for i, prompt in enumerate(prompts):
         roomy = run(bench.engine(OFF), [bench.sequence("roomy", sampling, prompt)])["roomy"][0]
         bench.identity.assert_same(f"tight {i}", prompt, roomy, results[f"r{i}"][0], sampling)
 
