@@ -14,7 +14,7 @@ from gateway.errors import StorageUnavailable
 from gateway.idempotency import refusal
 from storage import Database, StorageError
 from storage.idempotency import Claim, Idempotency
-from storage.ledger import Ledger, open_entry, open_now, settle_entry, settle_now
+from storage.ledger import Ledger, checkpoint_entry, open_entry, open_now, settle_entry, settle_now
 from storage.values import Figures, OpenEntry, Outcome, Settlement
 
 log = logging.getLogger("specgate.books")
@@ -46,9 +46,9 @@ class Books:
             self._go_on(self._undo(writing, entry, "disconnected"))
             raise
 
-    async def checkpoint(self, request_id: str, figures: Figures) -> None:
+    async def checkpoint(self, entry: OpenEntry, number: int, figures: Figures) -> None:
         """Best effort: a database that is away costs the note, never the stream."""
-        await asyncio.wait({self._go_on(self._checkpoint(request_id, figures))}, timeout=self._patience)
+        await asyncio.wait({self._go_on(self._checkpoint(entry, number, figures))}, timeout=self._patience)
 
     async def settle(self, entry: OpenEntry, settlement: Settlement) -> None:
         """Of an opened entry. Returns when it is committed, or after `patience`; then it is still being tried."""
@@ -72,13 +72,11 @@ class Books:
                 raise refusal(earlier)
             await Ledger(session).open(entry)
 
-    async def _checkpoint(self, request_id: str, figures: Figures) -> None:
+    async def _checkpoint(self, entry: OpenEntry, number: int, figures: Figures) -> None:
         try:
-            async with self._db.unit() as session:
-                generated, delivered = figures.generated_tokens, figures.delivered_tokens
-                await Ledger(session).checkpoint(request_id, generated, delivered, figures)
+            await checkpoint_entry(self._db, entry, number, figures)
         except StorageError as error:
-            log.warning("checkpoint not written", extra={"fields": _told(request_id, error)})
+            log.warning("checkpoint not written", extra={"fields": _told(entry.request_id, error)})
 
     async def _undo(self, writing: "asyncio.Task[None]", entry: OpenEntry, outcome: Outcome) -> None:
         await asyncio.wait({writing})

@@ -57,6 +57,7 @@ class Completion:
         self._noting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._noted = Figures()
+        self._num_notes = 0
         self._due = asyncio.Event()
         self._settling: asyncio.Task[Figures] | None = None
         self.outcome: Outcome | None = None
@@ -157,7 +158,8 @@ class Completion:
             figures = self.meter.figures()
             if figures != self._noted:
                 self._noted = figures
-                await self._books.checkpoint(self.job.entry.request_id, figures)
+                self._num_notes += 1
+                await self._books.checkpoint(self.job.entry, self._num_notes, figures)
 
     async def _settle(self, outcome: Outcome) -> Figures:
         await self._stop(asks_engine=outcome != "engine_lost")

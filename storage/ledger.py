@@ -43,6 +43,11 @@ def settle_row(entry: OpenEntry, settlement: Settlement) -> dict[str, Any]:
     return _row("settle", LAST, copied_from(entry) | values)
 
 
+def checkpoint_row(entry: OpenEntry, number: int, figures: Figures) -> dict[str, Any]:
+    values = checkpoint_values(figures, figures.generated_tokens, figures.delivered_tokens, datetime.now(UTC))
+    return _row("checkpoint", number, copied_from(entry) | values)
+
+
 async def open_entry(db: Database, entry: OpenEntry) -> bool:
     """As `Ledger.open`, in a unit of work of its own: on every request's way, and so the shortest one."""
     return await db.append(ledger_entries, open_row(entry))
@@ -51,6 +56,13 @@ async def open_entry(db: Database, entry: OpenEntry) -> bool:
 async def settle_entry(db: Database, entry: OpenEntry, settlement: Settlement) -> bool:
     """As `Ledger.settle`, likewise, by who opened it and so knows that it is open."""
     return await db.append(ledger_entries, settle_row(entry, settlement))
+
+
+async def checkpoint_entry(db: Database, entry: OpenEntry, number: int, figures: Figures) -> None:
+    """The `number`th of an opened entry, from 1."""
+    row = checkpoint_row(entry, number, figures)
+    if db.append_now(ledger_entries, row) is None:
+        await db.append(ledger_entries, row)
 
 
 def open_now(db: Database, entry: OpenEntry) -> bool:

@@ -22,8 +22,15 @@ TOKENS = 16
 CREATED = 1_800_000_000
 
 
+SPECULATION = {"version": 0, "origin": ""}
+"""As the gateway set it last."""
+
+
 async def app(scope: Any, receive: Any, send: Any) -> None:
     match scope["path"]:
+        case "/speculation":
+            SPECULATION.update(json.loads(await _body(receive)))
+            await _answer(send, b"{}")
         case "/generate":
             await _generate(GenerationRequest.model_validate_json(await _body(receive)), send)
         case "/v1/chat/completions":
@@ -32,10 +39,16 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
             ready = WorkerReady(model="fake", max_model_len=8192, vocab_size=100, fingerprint="fake")
             await _answer(send, ready.model_dump_json().encode())
         case "/load":
-            load = WorkerLoad(waiting=0, running=0, free_blocks=9, num_blocks=9, passes=0, config_version=2**31 - 1)
-            await _answer(send, load.model_dump_json().encode())
+            await _answer(send, _load().model_dump_json().encode())
         case _:
             await _answer(send, b"{}")
+
+
+def _load() -> WorkerLoad:
+    runs = {"config_version": SPECULATION["version"], "config_origin": SPECULATION["origin"]}
+    return WorkerLoad.model_validate(
+        {"waiting": 0, "running": 0, "free_blocks": 9, "num_blocks": 9, "passes": 0} | runs
+    )
 
 
 async def _generate(request: GenerationRequest, send: Any) -> None:
