@@ -6,8 +6,9 @@ A comment keeps a silent stream alive. A failure after the headers is `data: {"e
 `[DONE]`: clients take a bare close for success.
 """
 
-import json
 from typing import Any
+
+from pydantic_core import to_json
 
 from gateway.errors import ApiError
 
@@ -31,5 +32,5 @@ def error_frame(error: ApiError) -> bytes:
 
 def json_bytes(body: Any) -> bytes:
     """Compact UTF-8 on one line: also for readers that split at Unicode's own line ends, which JSON lets through."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return (text if text.isascii() else text.translate(_LINE_ENDS)).encode()
+    told = to_json(body)
+    return told if told.isascii() else told.decode().translate(_LINE_ENDS).encode()
