@@ -50,7 +50,7 @@ async def test_health_says_what_it_waits_for(tmp_path: Path) -> None:
         assert waiting.headers["retry-after"] == "1"
         assert (await probe.get("/livez")).status_code == 200
 
-        gateway.parts.drain.has_begun = True
+        gateway.parts.drain.is_leaving = True
         draining = await probe.get("/readyz")
         assert (draining.status_code, draining.json()["waits_for"]) == (503, "This gateway is shutting down.")
 
