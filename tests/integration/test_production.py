@@ -19,7 +19,7 @@ from tests.integration.fleet import Fleet, fleet, rows
 from tests.integration.served import Served, wait_for
 from tests.storage.postgres import server
 
-pytestmark = [pytest.mark.xdist_group("production"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 INFERENCE_KEY = "sk-sg-aaaaaaaaaaaa-" + "0123456789abcdef" * 4
 OPERATOR_KEY = "sk-sg-bbbbbbbbbbbb-" + "fedcba9876543210" * 4
 ENV = {

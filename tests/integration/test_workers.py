@@ -14,7 +14,7 @@ from tests.integration.fleet import rows
 from tests.integration.served import SPECGATE, Served, children_of, command_line, is_alive, served, specgate, wait_for
 from tests.storage.postgres import server
 
-pytestmark = [pytest.mark.xdist_group("workers"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 HELLO = {"model": "fake", "messages": [{"role": "user", "content": "Say hello."}]}
 
 
