@@ -93,7 +93,9 @@ async def billed(db: Database) -> int:
         return int(await session.scalar(statement) or 0)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
+@pytest.mark.parametrize(
+    "store", [pytest.param("sqlite", marks=pytest.mark.long), "postgres", pytest.param("redis", marks=pytest.mark.long)]
+)
 @pytest.mark.timeout(180)
 async def test_four_gateways_share_every_limit(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> None:
     async with AsyncExitStack() as stack:

@@ -20,7 +20,7 @@ from tests.gateway.running import client, serving, settings_for
 from tests.inference.serving import MAX_MODEL_LEN, VOCAB
 from tests.inference.tiny_tokenizers import byte_level_json, write_folder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240), pytest.mark.long]
 ANY = {"if-match": "*"}
 START_SECONDS = 90
 """Two cores shared with other tests may take long to import torch."""
