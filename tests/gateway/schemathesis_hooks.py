@@ -41,6 +41,8 @@ def _relate(path: str, body: dict[str, Any]) -> None:
     if path in ("/admin/v1/deployments", "/admin/v1/deployments/{deployment_id}"):
         _relate_deployment(body)
         body.setdefault("reason", "generated")
+    if path.endswith("/rollback") and _is_int(body.get("version")) and body["version"] > 0:
+        body["version"] = 1  # the one that there always is
     if body.get("max_tokens") and body.get("max_completion_tokens"):
         del body["max_tokens"]
     if isinstance(body.get("stream_options"), dict) and isinstance(body.get("stream"), bool | None):
