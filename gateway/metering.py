@@ -98,6 +98,7 @@ class Meter:
             final=self.is_final and not is_lost,
             by_proposer={name: _proposer(stats) for name, stats in speculation.by_proposer.items()},
             timings=_timings(usages),
+            batch_milli=_batch_milli(usages),
             config_versions=_versions(usages),
         )
 
@@ -123,3 +124,9 @@ def _versions(usages: list[TokenUsage]) -> dict[int, int]:
         for version, steps in usage.config_versions.items():
             versions[version] = versions.get(version, 0) + steps
     return versions
+
+
+def _batch_milli(usages: list[TokenUsage]) -> int:
+    """A choice counts by its tokens."""
+    tokens = sum(usage.completion_tokens for usage in usages)
+    return round(1000 * sum(usage.batch * usage.completion_tokens for usage in usages) / tokens) if tokens else 0

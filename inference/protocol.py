@@ -159,6 +159,8 @@ class TokenUsage(Value):
     speculation: SpeculationStats = SpeculationStats()
     config_versions: dict[int, int] = {}
     """Drafter configuration version → steps run under it."""
+    batch: float = 0.0
+    """Mean number of sequences in the passes that decoded it."""
     forced: bool = False
 
 

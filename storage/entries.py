@@ -8,6 +8,16 @@ from sqlalchemy import Row
 
 from storage.values import Figures, OpenEntry, ProposerFigures, Settlement, billed_completion
 
+TIMED = {
+    "queue": "queue_us",
+    "prefill": "prefill_us",
+    "decode": "decode_us",
+    "draft": "draft_us",
+    "verify": "verify_us",
+    "coordination": "coordination_us",
+    "pass_share": "share_us",
+}
+"""Timings that have a column of microseconds."""
 COPIED = tuple(field.name for field in fields(OpenEntry) if field.name != "at")
 """What every later entry of a request repeats, so that a report reads settled rows alone."""
 
@@ -62,6 +72,7 @@ def _figures(figures: Figures) -> dict[str, Any]:
         "config_versions": {str(version): steps for version, steps in figures.config_versions.items()},
         "drafted_tokens": sum(stats.drafted for stats in by_proposer.values()),
         "accepted_tokens": sum(stats.accepted for stats in by_proposer.values()),
+        **{column: round(figures.timings.get(name, 0.0) * 1_000_000) for name, column in TIMED.items()},
     }
 
 

@@ -4,7 +4,9 @@ base          the registry, and how times are kept
 installation  facts about the installation
 tenancy       tenants → projects → service accounts and keys
 deployments   models that are served, and their drafter configurations
+prices        what their tokens cost
 ledger        what requests used
+workloads     labels of each tenant's work
 limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
 audit         who changed what
@@ -25,7 +27,9 @@ from storage.models.limits import (
     limits,
     prices,
 )
+from storage.models.prices import deployment_prices
 from storage.models.tenancy import api_keys, projects, service_accounts, tenants
+from storage.models.workloads import workload_labels
 
 __all__ = [
     "EPOCH",
@@ -35,6 +39,7 @@ __all__ = [
     "audit_events",
     "budget_holds",
     "budget_spent",
+    "deployment_prices",
     "deployments",
     "drafter_configs",
     "gateways",
@@ -50,4 +55,5 @@ __all__ = [
     "projects",
     "service_accounts",
     "tenants",
+    "workload_labels",
 ]

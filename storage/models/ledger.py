@@ -46,6 +46,12 @@ ledger_entries = Table(
     Column("choices", Integer, nullable=False),
     Column("workload", String(64)),
     Column("user_hash", String(128)),
+    # Fixed at admission. Null in entries of releases that knew neither holdout nor versions of prices.
+    Column("cohort", String(8)),
+    Column("holdout_ppm", Integer),
+    Column("price_version", Integer),
+    Column("sampled", Boolean),
+    Column("speculation", String(4)),
     Column("at", UtcMicros, nullable=False),
     Column("outcome", String(16)),
     _count("prompt_tokens"),
@@ -64,10 +70,17 @@ ledger_entries = Table(
     # The sums over `by_proposer`, so that a report need not open the JSON for its rates.
     _count("drafted_tokens"),
     _count("accepted_tokens"),
+    # Those of `timings` that reports sum, in integer microseconds.
+    *(_count(f"{name}_us") for name in ("queue", "prefill", "decode", "draft", "verify", "coordination", "share")),
+    Column("batch_milli", Integer, nullable=False, server_default="0"),
     Column("final", Boolean, nullable=False, server_default=text("false")),
     Column("by_proposer", JSON, nullable=False, server_default="{}"),
     Column("timings", JSON, nullable=False, server_default="{}"),
     Column("config_versions", JSON, nullable=False, server_default="{}"),
+    # Of `adjust` entries: what is added to the request's cost, why, and by whom.
+    _count("micros"),
+    Column("reason", String(256)),
+    Column("author", String(128)),
     CheckConstraint("kind IN ('open', 'checkpoint', 'settle', 'adjust')", name="kind"),
 )
 
@@ -88,3 +101,4 @@ Index("ix_ledger_entries_request_id_seq", _entries.request_id, _entries.seq)
 Index("ix_ledger_entries_tenant_id_at", _entries.tenant_id, _entries.at, **_only("settle"))
 Index("ix_ledger_entries_key_id_at", _entries.key_id, _entries.at, **_only("settle"))
 Index("ix_ledger_entries_at", _entries.at, **_only("settle"))
+Index("ix_ledger_entries_adjust_at", _entries.at, **_only("adjust"))

@@ -1,7 +1,7 @@
 """How much may be asked, and how much is.
 
 limits         what an operator allows a tenant, a project or a key; a missing row or value is no limit
-prices         what a model's tokens cost, in micro-units a million
+prices         what a model's tokens cost: read by releases without `deployment_prices` alone
 gateways       which gateway processes live
 limit_leases   running requests, one row for each subject that limits concurrency
 limit_windows  requests and tokens a second, for the last minute
@@ -91,6 +91,8 @@ budget_holds = Table(
     _amount("input_price"),
     _amount("cached_price"),
     _amount("output_price"),
+    # Null in holds of releases without it: as `output_price`.
+    Column("rejected_price", BigInteger),
 )
 Index("ix_budget_holds_subject_month", budget_holds.c.subject, budget_holds.c.month)
 

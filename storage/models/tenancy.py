@@ -12,6 +12,10 @@ tenants = Table(
     Column("rejected_prediction", String(8), nullable=False, server_default="free"),
     Column("created_at", UtcMicros, nullable=False),
     Column("suspended_at", UtcMicros),
+    # Whether its requests with a `prediction` may become controls of the holdout.
+    Column("holdout_includes_prediction", Boolean, nullable=False, server_default=text("false")),
+    # Its names and keys are gone; the row keeps what the ledger says together.
+    Column("erased_at", UtcMicros),
     Column("version", Integer, nullable=False, server_default="1"),
     CheckConstraint("rejected_prediction IN ('free', 'billed', 'capped')", name="rejected_prediction"),
 )

@@ -11,6 +11,8 @@ from storage.values.tenancy import RejectedPolicy
 Outcome = Literal["completed", "disconnected", "error", "engine_lost", "interrupted", "refused"]
 """How a request ended: `engine_lost` the engine died, `interrupted` the gateway did (found by the reconciler),
 `refused` the limits did not cover its true size: nothing is billed."""
+Cohort = Literal["treated", "control"]
+SpeculationMode = Literal["auto", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Figures:
     by_proposer: Mapping[str, ProposerFigures] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     """Seconds by name, as in `inference.protocol.Timings`."""
+    batch_milli: int = 0
+    """Mean number of sequences in the passes that decoded it, times 1000."""
     config_versions: Mapping[int, int] = field(default_factory=dict)
     """Drafter configuration version → steps run under it."""
 
@@ -82,6 +86,16 @@ class OpenEntry:
     deployment_id: str | None = None
     config_version: int | None = None
     """The drafter configuration at its admission; `Figures.config_versions` says under which it ran."""
+    price_version: int | None = None
+    """Of the deployment's prices, at its admission. None: it had none."""
+    cohort: Cohort | None = None
+    """`control` ran with speculation off, by lot. None: it took no part in the draw."""
+    holdout_ppm: int | None = None
+    """How likely it was to be a control, in parts per million."""
+    sampled: bool | None = None
+    """Whether its tokens were drawn at a temperature that is not greedy."""
+    speculation: SpeculationMode | None = None
+    """What the client asked for."""
     at: datetime | None = None
     """None: now."""
 
