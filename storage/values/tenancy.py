@@ -24,6 +24,10 @@ class Tenant:
     rejected_prediction: RejectedPolicy
     created_at: datetime
     suspended_at: datetime | None = None
+    holdout_includes_prediction: bool = False
+    """Whether its requests with a `prediction` may become controls of the holdout."""
+    erased_at: datetime | None = None
+    """Its names and keys are gone, for good; what its requests used is still counted."""
     version: int = 1
 
 
