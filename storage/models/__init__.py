@@ -9,12 +9,14 @@ ledger        what requests used
 workloads     labels of each tenant's work
 limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
+exports       how far the ledger has been told elsewhere
 audit         who changed what
 """
 
 from storage.models.audit import audit_ends, audit_events
 from storage.models.base import EPOCH, UtcMicros, metadata
 from storage.models.deployments import deployments, drafter_configs
+from storage.models.exports import export_cursors
 from storage.models.idempotency import idempotency_keys
 from storage.models.installation import meta
 from storage.models.ledger import ledger_entries, of_kind
@@ -42,6 +44,7 @@ __all__ = [
     "deployment_prices",
     "deployments",
     "drafter_configs",
+    "export_cursors",
     "gateways",
     "idempotency_keys",
     "ledger_entries",
