@@ -9,6 +9,7 @@ ledger        what requests used
 workloads     labels of each tenant's work
 limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
+sessions      who is signed in at the dashboard
 exports       how far the ledger has been told elsewhere
 audit         who changed what
 """
@@ -30,6 +31,7 @@ from storage.models.limits import (
     prices,
 )
 from storage.models.prices import deployment_prices
+from storage.models.sessions import dashboard_sessions
 from storage.models.tenancy import api_keys, projects, service_accounts, tenants
 from storage.models.workloads import workload_labels
 
@@ -41,6 +43,7 @@ __all__ = [
     "audit_events",
     "budget_holds",
     "budget_spent",
+    "dashboard_sessions",
     "deployment_prices",
     "deployments",
     "drafter_configs",
