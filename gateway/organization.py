@@ -24,6 +24,13 @@ async def organization_of(request: Request, session: Session) -> str:
     return await named_organization(request, session) or principal_of(request).tenant_id
 
 
+async def reported_organization(request: Request, session: Session) -> str | None:
+    """The only tenant that a report may tell of; None, for an operator who names none: all. Raises as above."""
+    named = await named_organization(request, session)
+    principal = principal_of(request)
+    return named or (None if principal.kind == "operator" else principal.tenant_id)
+
+
 async def named_organization(request: Request, session: Session) -> str | None:
     """None where the header is not sent. Raises OrganizationNotFound."""
     named = request.headers.get(HEADER)

@@ -11,6 +11,7 @@ from gateway.auth import Authenticator, Principal
 from gateway.books import Books
 from gateway.deployments.fleet import Fleet
 from gateway.drain import Drain
+from gateway.export.exporter import Exporter
 from gateway.routing import Router
 from gateway.settings import Settings
 from storage import Database
@@ -54,6 +55,8 @@ class Parts:
     """The installation's secret; each use takes its own sub-key."""
 
     @property
+    exporter: Exporter | None = None
+    """None: there is nowhere to export to."""
     def service(self) -> Service:
         return Service(self.settings, self.authenticator, self.admission, self.drain)
 

@@ -21,6 +21,7 @@ from gateway.deployments.first import Remark, ensure_first
 from gateway.deployments.fleet import Fleet
 from gateway.deployments.host import StartEngine
 from gateway.drain import Drain
+from gateway.export.exporter import exporting
 from gateway.home import prepare_home
 from gateway.last_used import LastUsed
 from gateway.limits.opening import open_limiter
@@ -105,6 +106,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         stack.push_async_callback(admission.close, settings.settle_seconds)
         await stack.enter_async_context(roster.beating(admission))
         last_used = LastUsed(db)
+        exporter = await stack.enter_async_context(exporting(settings, db, owner))
         stack.push_async_callback(last_used.close)
         remarks = await ensure_first(db, settings, credentials.secret)
         fleet = await stack.enter_async_context(Fleet(db, start, settings.drain_seconds))
@@ -121,6 +123,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
             secret=credentials.secret,
         )
         yield parts, Opened(credentials, recovered, remarks)
+            exporter=exporter,
 
 
 def _listen(settings: Settings) -> list[socket.socket]:

@@ -20,6 +20,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from gateway.export.signing import signing_key
+
 DEVICE = r"^(auto|cpu|cuda(:[0-9]{1,2})?)$"
 Dtype = Literal["float32", "bfloat16", "float16"]
 
@@ -37,6 +39,17 @@ def _device(value: str) -> str:
 
 def _bind(value: str) -> str:
     split_bind(value)
+    return value
+
+
+def _address(value: SecretStr) -> SecretStr:
+    if not re.match(r"https?://[^/]", value.get_secret_value()):
+        raise ValueError("that is no address to post to: write http://… or https://…")
+    return value
+
+
+def _signs(value: SecretStr) -> SecretStr:
+    signing_key(value.get_secret_value())
     return value
 
 
@@ -109,6 +122,14 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> str:
+    # the ledger, told elsewhere
+    export_url: Annotated[SecretStr, AfterValidator(_address)] | None = None
+    """Settled entries are posted there. None: nowhere."""
+    export_secret: Annotated[SecretStr, AfterValidator(_signs)] | None = None
+    """What they are signed with."""
+    export_seconds: float = Field(default=5.0, gt=0)
+    """How often there is a look for new ones."""
+
         return self.database_url or f"sqlite+aiosqlite:///{self.home.absolute() / 'specgate.db'}"
 
     @property

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from gateway.errors import Unavailable
+from gateway.export.exporter import ExportState
 from gateway.parts import Parts, parts_of
 from storage import StorageAway
 
@@ -24,10 +25,16 @@ async def readyz(request: Request) -> JSONResponse:
     waits_for = await _waits_for(parts)
     told: dict[str, Any] = {"status": "waiting" if waits_for else "ready", "durability": parts.db.durability}
     told["deployments"] = {name: asdict(state) for name, state in parts.fleet.states.items()}
+    if parts.exporter is not None:
+        told["export"] = _export(parts.exporter.state)
     if waits_for is None:
         return JSONResponse(told)
     refusal = Unavailable("not_ready", waits_for)
     return JSONResponse(told | {"waits_for": waits_for} | refusal.body(), 503, refusal.headers)
+
+
+def _export(state: ExportState) -> dict[str, Any]:
+    return {"phase": state.phase, "detail": state.detail, "behind_seconds": round(state.behind_seconds, 1)}
 
 
 async def _waits_for(parts: Parts) -> str | None:
