@@ -30,7 +30,7 @@ from storage.models.limits import (
     limits,
     prices,
 )
-from storage.models.prices import deployment_prices
+from storage.models.price_versions import deployment_prices
 from storage.models.sessions import dashboard_sessions
 from storage.models.tenancy import api_keys, projects, service_accounts, tenants
 from storage.models.workloads import workload_labels
