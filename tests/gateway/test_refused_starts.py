@@ -98,7 +98,8 @@ def test_an_interrupt_while_it_begins_leaves_no_traceback(tmp_path: Path, second
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert "Traceback" not in said
-    assert process.returncode in (130, 1)
+    # Python ends by the signal itself where it came inside an eval() of some import; a shell says 130 to both.
+    assert process.returncode in (130, -signal.SIGINT, 1)
 
 
 def test_logs_are_for_their_owner_alone(tmp_path: Path) -> None:
