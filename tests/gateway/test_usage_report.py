@@ -42,7 +42,8 @@ def test_a_result_says_what_was_used_and_what_speculation_did() -> None:
         measured_requests=2,
         decode_tokens=60,
         sums=SUMS,
-        mean_request_acceptance=0.75,
+        drafting_requests=2,
+        acceptance_ppm=1_500_000,
         by_proposer={"lookup": ProposerTotals(4, 20, 10), "prediction": ProposerTotals(5, 30, 30)},
     )
     answer = page(parse_query(_ask(group_by="model", limit=2), NOW), [row])
@@ -99,7 +100,7 @@ def test_a_result_says_what_was_used_and_what_speculation_did() -> None:
 
 
 def test_no_rate_is_made_of_nothing() -> None:
-    row = UsageRow(datetime(2026, 3, 1, tzinfo=UTC), {}, 1, 0, 0, dict.fromkeys(SUMS, 0), None)
+    row = UsageRow(datetime(2026, 3, 1, tzinfo=UTC), {}, 1, 0, 0, dict.fromkeys(SUMS, 0))
     speculation = page(parse_query(_ask(), NOW), [row])["data"][0]["results"][0]["speculation"]
     rates = ("mean_accepted_length", "acceptance_rate", "mean_request_acceptance_rate")
     assert [speculation[name] for name in rates] == [None, None, None]

@@ -11,10 +11,11 @@ from sqlalchemy import event, insert, text
 
 from storage import Database
 from storage.entries import open_values, settle_values
+from storage.histogram import Histogram
 from storage.ids import uuid7
 from storage.ledger import Ledger
 from storage.models import ledger_entries
-from storage.usage import MEASURED, SUMMED, ProposerTotals, Usage, UsageQuery, UsageRow
+from storage.usage import MEASURED, OUTCOMES, SUMMED, TIMINGS, ProposerTotals, Usage, UsageQuery, UsageRow
 from storage.values import ProposerFigures, Settlement
 from tests.storage.entries import ENDED, open_requests, opening, settle
 
@@ -61,7 +62,14 @@ async def test_every_figure_of_one_request(db: Database) -> None:
         "accepted_tokens": 12,
     }
     assert (row.requests, row.measured_requests, row.decode_tokens, row.mean_request_acceptance) == (1, 1, 19, 0.6)
-    assert row.by_proposer == {"lookup": ProposerTotals(2, 4, 1), "prediction": ProposerTotals(3, 16, 11)}
+    assert row.by_proposer == {
+        "lookup": ProposerTotals(2, 4, 1, (1,)),
+        "prediction": ProposerTotals(3, 16, 11, (3, 2, 2, 2, 2)),
+    }
+    assert row.timings == dict.fromkeys(TIMINGS, 0) | {"queue": 250_000, "prefill": 500_000, "decode": 1_500_000}
+    assert row.outcomes == dict.fromkeys(OUTCOMES, 0) | {"completed": 1}
+    spread = {"queue": 250_000, "prefill": 500_000, "decode": 1_500_000, "token": 78_947}
+    assert row.latencies == {name: Histogram.of([micros]) for name, micros in spread.items()}
 
 
 async def test_the_mean_rate_weighs_requests_alike_and_skips_those_without_drafts(db: Database) -> None:
@@ -146,9 +154,9 @@ async def test_a_report_of_one_tenant_goes_through_its_index(db: Database) -> No
             await session.execute(text("SET LOCAL enable_seqscan = off"))
         await Usage(session).rows(UsageQuery(MIDNIGHT, MIDNIGHT + 3 * DAY, DAY, (), ["t1"]))
         explain = "EXPLAIN QUERY PLAN " if session.dialect.name == "sqlite" else "EXPLAIN "
-        for statement, parameters in list(ran[-2:]):
-            plan = await session.exec_driver_sql(explain + statement, parameters)
-            assert "ix_ledger_entries_tenant_id_at" in repr(plan.all())
+        [settled] = [(statement, parameters) for statement, parameters in ran if "kind = 'settle'" in statement]
+        plan = await session.exec_driver_sql(explain + settled[0], settled[1])
+        assert "ix_ledger_entries_tenant_id_at" in repr(plan.all())
 
 
 async def test_nothing_settled_is_nothing_reported(db: Database) -> None:
