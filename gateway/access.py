@@ -23,6 +23,7 @@ Scope = Literal[
     "deployments.write",
     "limits.read",
     "limits.write",
+    "metrics.read",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -43,6 +44,7 @@ HOLDERS: Mapping[Scope, frozenset[KeyKind]] = {
     "deployments.write": OF_OPERATOR,
     "limits.read": OF_OPERATOR,
     "limits.write": OF_OPERATOR,
+    "metrics.read": OF_OPERATOR,
 }
 
 PROJECT = "/v1/organization/projects/{project_id}"
@@ -98,6 +100,7 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     **_rows("tenants.read", "tenants.write", TENANTS),
     **_rows("limits.read", "limits.write", LIMITS),
     **_rows("deployments.read", "deployments.write", DEPLOYMENTS),
+    ("GET", "/metrics"): "metrics.read",
 }
 
 

@@ -45,7 +45,7 @@ async def respond(
     name = request_id(request.scope)
     runs = translate(asked, name, Terms(parts.router.cache_salt(principal, route), route.config_version))
     entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices)
-    completion = Completion(Job(runs, route.client, entry, claim), parts.books, parts.settings)
+    completion = Completion(Job(runs, route.client, entry, claim, route.drafter), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
     ask = Ask(name, route.name, runs, await route.fingerprint.context(), principal.rejected_prediction != "free")
     return kind(completion, ask, spell(await _heading(name, asked, route)), principal, parts.service)

@@ -6,6 +6,7 @@ cancelled together with the connection, and the usage lost.
 """
 
 import asyncio
+import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -21,13 +22,15 @@ from gateway.completion import Completion
 from gateway.drain import Drain
 from gateway.errors import ApiError, InvalidApiKey, as_api_error
 from gateway.limits.ask import Ask
+from gateway.metrics.registry import Metrics
+from gateway.metrics.settled import settled
 from gateway.openai import sse
 from gateway.openai.translate import Answer, Choice, Object
 from gateway.settings import Settings
 from gateway.telemetry import note
 from gateway.wire import Gone, Wire
 from inference.protocol import EngineError, TokenEvent
-from storage.values import Outcome
+from storage.values import Figures, Outcome
 
 ENGINE_GONE = frozenset({"engine_lost", "engine_failed"})
 """Codes of an engine that died under its requests: billed is what was delivered."""
@@ -41,6 +44,7 @@ class Service:
     authenticator: Authenticator
     admission: Admission
     drain: Drain
+    metrics: Metrics
 
 
 class CompletionResponse(Response):
@@ -53,6 +57,7 @@ class CompletionResponse(Response):
         self.completion, self.answer = completion, answer
         self.principal, self.service = principal, service
         self.grant = Grant(ask)
+        self._began = time.perf_counter()
 
     @abstractmethod
     async def tell(self, wire: Wire) -> None: ...
@@ -120,6 +125,7 @@ class CompletionResponse(Response):
         figures = await self.completion.settle(outcome)
         if self.completion.is_charged:
             self.grant.ran(figures)
+        self._count(figures)
         note(
             scope,
             outcome=self.completion.outcome,
@@ -130,6 +136,12 @@ class CompletionResponse(Response):
             passes_saved=figures.accepted_delivered,
             **{f"{name}_seconds": round(seconds, 6) for name, seconds in figures.timings.items()},
         )
+
+    def _count(self, figures: Figures) -> None:
+        completion, seconds = self.completion, time.perf_counter() - self._began
+        if completion.is_recorded and completion.outcome is not None:
+            told = settled(completion.job, self.grant.ask.model, completion.outcome, figures, seconds)
+            self.service.metrics.settled(told)
 
 
 class StreamedResponse(CompletionResponse):

@@ -16,6 +16,7 @@ from gateway.api import (
     health,
     key,
     limits,
+    metrics,
     models,
     openapi,
     organization,
@@ -29,6 +30,8 @@ from gateway.parts import Parts, parts_of
 from gateway.telemetry import RequestLog
 
 OPEN = (health.router, openapi.router)
+SCRAPED = (metrics.router,)
+"""It asks for a key itself: a token will do."""
 PUBLIC = (chat.router, completions.router, models.router, key.router)
 ADMIN = (usage.router, *organization.ROUTERS, tenants.router, deployments.router, limits.router)
 
@@ -39,14 +42,15 @@ def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None
     app.state.parts = parts
     install_handlers(app)
     app.add_middleware(BodyLimit, limit=parts.settings.max_body_bytes, seconds=parts.settings.body_seconds)
-    app.add_middleware(RequestLog)
-    for router in OPEN:
-        app.include_router(router)
+    app.add_middleware(RequestLog, metrics=parts.metrics)
     serves_admin = parts.settings.serves_admin if with_admin is None else with_admin
+    without_key = (*OPEN, *(SCRAPED if serves_admin else ()))
     with_key = (*(PUBLIC if with_public else ()), *(ADMIN if serves_admin else ()))
+    for router in without_key:
+        app.include_router(router)
     for router in with_key:
         app.include_router(router, dependencies=[Depends(_admitted)])
-    app.state.calls = calls_of((*OPEN, *with_key))
+    app.state.calls = calls_of((*without_key, *with_key))
     app.state.document = document(app.state.calls)
     return app
 

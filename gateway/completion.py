@@ -34,6 +34,8 @@ class Job:
     entry: OpenEntry
     claim: Claim | None = None
     """The client's own name for it."""
+    drafter: str = "none"
+    """The kind that its deployment had at its admission."""
 
     @property
     def n(self) -> int:
@@ -66,6 +68,11 @@ class Completion:
     @property
     def is_accepted(self) -> bool:
         return self._not_accepted == 0
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the ledger knows of it."""
+        return self._is_open
 
     @property
     def is_charged(self) -> bool:

@@ -12,6 +12,7 @@ from gateway.books import Books
 from gateway.deployments.fleet import Fleet
 from gateway.drain import Drain
 from gateway.export.exporter import Exporter
+from gateway.metrics.registry import Metrics
 from gateway.routing import Router
 from gateway.settings import Settings
 from storage import Database
@@ -51,6 +52,7 @@ class Parts:
     limiter: Limiter
     admission: Admission
     drain: Drain
+    metrics: Metrics
     secret: bytes
     """The installation's secret; each use takes its own sub-key."""
 
@@ -58,7 +60,7 @@ class Parts:
     exporter: Exporter | None = None
     """None: there is nowhere to export to."""
     def service(self) -> Service:
-        return Service(self.settings, self.authenticator, self.admission, self.drain)
+        return Service(self.settings, self.authenticator, self.admission, self.drain, self.metrics)
 
 
 def parts_of(request: Request) -> Parts:

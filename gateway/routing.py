@@ -62,6 +62,8 @@ class Route:
     config_version: int = 1
     """The drafter configuration at work."""
     allow_opt_out: bool = True
+    drafter: str = "none"
+    """The kind at work."""
     weights: Mapping[str, int] = field(default_factory=dict)
     """Alias → this deployment's part of its requests."""
     is_ready: bool = True

@@ -27,6 +27,7 @@ from gateway.last_used import LastUsed
 from gateway.limits.opening import open_limiter
 from gateway.limits.roster import Roster
 from gateway.limits.terms import TermsOf
+from gateway.metrics.registry import Metrics
 from gateway.parts import Parts
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
@@ -120,6 +121,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
             limiter=limiter,
             admission=admission,
             drain=Drain(),
+            metrics=Metrics.of_this_process(),
             secret=credentials.secret,
         )
         yield parts, Opened(credentials, recovered, remarks)

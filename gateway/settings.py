@@ -87,6 +87,9 @@ class Settings(BaseSettings):
     admin_key: SecretStr | None = None
     secret: SecretStr | None = None
 
+    metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
+    """Good for /metrics alone. None: that takes an operator's key."""
+
     # the engine
     model: str = Field(default="smollm2-135m", max_length=1024)
     """A name of the catalogue or a local folder."""

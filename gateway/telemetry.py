@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.errors import ServerError, render
+from gateway.metrics.registry import Metrics
 from storage.ids import uuid7
 
 log = logging.getLogger("specgate.requests")
@@ -38,8 +39,8 @@ def note(scope: Scope, **fields: object) -> None:
 
 
 class RequestLog:
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,11 +71,12 @@ class RequestLog:
 
     def _write(self, scope: Scope, status: int, seconds: float) -> None:
         notes: dict[str, object] = scope[_NOTES]
+        route = getattr(scope.get("route"), "path", "unmatched")
+        self._metrics.answered(scope["method"], route, status or CLIENT_LEFT, seconds)
         if scope["path"] in _QUIET and status < 400:
             return
         status = status or CLIENT_LEFT  # it was answered nothing, and nothing went wrong
         level = logging.ERROR if "error" in notes else logging.INFO
-        route = getattr(scope.get("route"), "path", "unmatched")
         fields = {"request_id": request_id(scope), "method": scope["method"], "route": route, "status": status}
         log.log(level, "request", extra={"fields": fields | {"seconds": round(seconds, 6)} | notes})
 

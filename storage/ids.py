@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from datetime import datetime
 
 
 def uuid7() -> str:
@@ -10,3 +11,8 @@ def uuid7() -> str:
     fraction = rest * 4096 // 1_000_000
     value = (millis << 80) | (0x7 << 76) | (fraction << 64) | (0b10 << 62) | secrets.randbits(62)
     return f"{value:032x}"
+
+
+def floor_of(at: datetime) -> str:
+    """No identifier that was made since then sorts before it."""
+    return f"{int(at.timestamp() * 1000) << 80:032x}"

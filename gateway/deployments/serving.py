@@ -68,6 +68,7 @@ class Serving:
             created=int(self.deployment.created_at.timestamp()),
             config_version=self.version.version,
             allow_opt_out=self.speculation.allow_opt_out,
+            drafter=self.speculation.kind,
             weights={alias.name: alias.weight for alias in spec.aliases},
             is_ready=any(replica.is_ready for replica in generation.replicas),
         )

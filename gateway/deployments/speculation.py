@@ -131,6 +131,11 @@ class Speculation(Wire):
     allow_opt_out: bool = True
     """Whether a request may say `speculation: "off"`."""
 
+    @property
+    def kind(self) -> str:
+        """In one word."""
+        return self.drafter.kind if self.enabled else "off"
+
 
 def read(config: Mapping[str, JsonValue]) -> Speculation | None:
     """What is stored; None where another release wrote what this one does not know."""

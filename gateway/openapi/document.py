@@ -47,7 +47,7 @@ def _operation(operation: Operation, method: str, path: str, schemas: Object) ->
 
 
 def _responses(operation: Operation) -> Object:
-    content: Object = {"application/json": {"schema": operation.answer}}
+    content: Object = {"text/plain" if operation.is_text else "application/json": {"schema": operation.answer}}
     if operation.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     refused = {"description": "Refused; the code says why", "content": {"application/json": {"schema": ref("Error")}}}

@@ -12,7 +12,7 @@ from gateway.deployments.changes import NewDeployment, Rollback
 from gateway.openai import organization_schema as organization
 from gateway.openai.schema import ChatRequest, CompletionRequest
 from gateway.openapi import parameters as p
-from gateway.openapi.answers import Object, list_of, ref
+from gateway.openapi.answers import STRING, Object, list_of, ref
 
 ACCOUNT = f"{PROJECT}/service_accounts/{{account_id}}"
 PROJECT_KEY = f"{PROJECT}/api_keys/{{key_id}}"
@@ -30,6 +30,8 @@ class Operation:
     """The body is a merge patch: any part of `body`, each member may be null."""
     streams: bool = False
     body_may_be_left_out: bool = False
+    is_text: bool = False
+    """The answer is plain text."""
 
 
 def _one_of(*names: str) -> Object:
@@ -154,6 +156,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", f"{DEPLOYMENT}/rollback"): Operation(
         "An old configuration, as a new version", ref("Deployment"), Rollback, (p.MAY_MATCH,)
     ),
+    ("GET", "/metrics"): Operation("For Prometheus; SPECGATE_METRICS_TOKEN will do too", STRING, is_text=True),
 }
 
 

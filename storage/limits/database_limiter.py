@@ -36,6 +36,10 @@ class DatabaseLimiter:
     ) -> None:
         self._db, self._lease_seconds, self._clock, self._lane = db, lease_seconds, clock, lane
 
+    @property
+    def is_degraded(self) -> bool:
+        return False
+
     async def reserve(self, claim: Claim) -> Reservation | Refusal:
         async with self._unit() as session:
             await hold(session, claim.subjects)

@@ -9,6 +9,11 @@ from storage.limits.values import Claim, Refusal, Reservation, Standing, Subject
 class Limiter(Protocol):
     """Every method raises StorageAway where the database that it needs does not answer."""
 
+    @property
+    def is_degraded(self) -> bool:
+        """Whether this gateway enforces its own share of the limits, for want of what it shares with others."""
+        ...
+
     async def reserve(self, claim: Claim) -> Reservation | Refusal:
         """Hold a claim at every level, in one step, or change nothing."""
         ...

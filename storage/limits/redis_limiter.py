@@ -15,6 +15,10 @@ class RedisLimiter:
     def __init__(self, rates: SharedRates, budgets: HeldBudgets) -> None:
         self._rates, self._budgets = rates, budgets
 
+    @property
+    def is_degraded(self) -> bool:
+        return self._rates.mode != "shared"
+
     async def reserve(self, claim: Claim) -> Reservation | Refusal:
         rates = await self._rates.reserve(claim)
         if isinstance(rates, Refusal):
