@@ -170,7 +170,7 @@ class Engine:
         self._passes += 1
         self._cost.observe(batch.num_rows, seconds)
         for chunk in batch.chunks:
-            self._tallies[chunk.seq].passed(seconds, len(chunk.tokens), batch.num_rows)
+            self._tallies[chunk.seq].passed(seconds, len(chunk.tokens), batch.num_rows, len(batch.chunks))
         return [[next(sampled) for _ in range(chunk.num_sampled)] for chunk in batch.chunks]
 
     def _sample_rows(self, chunk: Chunk) -> Iterable[SampleRow]:

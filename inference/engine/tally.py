@@ -51,6 +51,10 @@ class Tally:
     steps: int = 0
     idle_passes: int = 0
     accepted: int = 0
+    in_pass: int = 0
+    """Sequences in the pass at work."""
+    in_steps: int = 0
+    """Sequences in the steps, summed."""
     drafts: dict[str, _Drafts] = field(default_factory=dict)
     drafted_origins: set[int] = field(default_factory=set)
     kept_origins: set[int] = field(default_factory=set)
@@ -65,9 +69,10 @@ class Tally:
         if self.scheduled is None:
             self.scheduled, self.cached = now, cached
 
-    def passed(self, seconds: float, rows: int, all_rows: int) -> None:
-        """A pass that computed `rows` of this sequence took `seconds`."""
+    def passed(self, seconds: float, rows: int, all_rows: int, sequences: int) -> None:
+        """A pass of `sequences` sequences that computed `rows` of this one took `seconds`."""
         self.pass_share += seconds * rows / all_rows
+        self.in_pass = sequences
         if self.decoding:
             self.verify += seconds
 
@@ -80,6 +85,7 @@ class Tally:
         """A pass delivered `count` tokens; `matched` leading tokens of `draft` were the target's own."""
         if self.decoding:
             self.steps += 1
+            self.in_steps += self.in_pass
             self.versions[version] = self.versions.get(version, 0) + 1
         else:
             self.first_token = now
@@ -113,6 +119,7 @@ class Tally:
                 by_proposer={name: drafts.stats() for name, drafts in self.drafts.items()},
             ),
             config_versions=self.versions,
+            batch=self.in_steps / self.steps if self.steps else 0.0,
             forced=seq.forced is not None,
         )
 
