@@ -22,8 +22,8 @@ from gateway.completion import Completion
 from gateway.drain import Drain
 from gateway.errors import ApiError, InvalidApiKey, as_api_error
 from gateway.limits.ask import Ask
+from gateway.metrics.of_request import settled_of
 from gateway.metrics.registry import Metrics
-from gateway.metrics.settled import settled
 from gateway.openai import sse
 from gateway.openai.translate import Answer, Choice, Object
 from gateway.settings import Settings
@@ -140,7 +140,7 @@ class CompletionResponse(Response):
     def _count(self, figures: Figures) -> None:
         completion, seconds = self.completion, time.perf_counter() - self._began
         if completion.is_recorded and completion.outcome is not None:
-            told = settled(completion.job, self.grant.ask.model, completion.outcome, figures, seconds)
+            told = settled_of(completion.job, self.grant.ask.model, completion.outcome, figures, seconds)
             self.service.metrics.settled(told)
 
 

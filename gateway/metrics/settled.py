@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from gateway.completion import Job
 from storage.values import Figures, Outcome
 
-OFF = "off"
 OTHER = "other"
-CHAT = "/v1/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +33,3 @@ class Settled:
     def pooled(self) -> "Settled":
         """For tenants and versions beyond those that have series of their own."""
         return replace(self, account=replace(self.account, tenant=OTHER, drafter_version=OTHER))
-
-
-def settled(job: Job, deployment: str, outcome: Outcome, figures: Figures, seconds: float) -> Settled:
-    entry = job.entry
-    drafter = OFF if job.runs[0].speculation.mode == "off" else job.drafter
-    return Settled(
-        account=Account(entry.tenant_id, deployment, drafter, str(entry.config_version or OTHER)),
-        model=entry.model,
-        operation="chat" if entry.route == CHAT else "text_completion",
-        outcome=outcome,
-        figures=figures,
-        seconds=seconds,
-    )
