@@ -23,6 +23,7 @@ from gateway.cli.workers import end_with_parent, serve_workers
 from gateway.deployments.first import model_name
 from gateway.deployments.local_engine import Engines
 from gateway.home import append_private
+from gateway.metrics.shared import take_place
 from gateway.serve import Started
 from gateway.serve import serve as serve_gateway
 from gateway.server import PortTaken, listen
@@ -96,6 +97,7 @@ async def _run(settings: Settings) -> None:
 async def _run_worker(settings: Settings, descriptors: str) -> None:
     """One of several (`workers`), which say nothing: their parent does."""
     end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    take_place(settings.home.name)
     sockets = [socket.socket(fileno=int(one)) for one in descriptors.split(",")]
     await serve_gateway(settings, Engines(settings), lambda started: None, sockets)
 

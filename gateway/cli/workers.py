@@ -22,6 +22,7 @@ from sqlalchemy.engine import make_url
 from gateway.bootstrap import Credentials, bootstrap
 from gateway.cli.console import stop
 from gateway.cli.start_up import key_lines
+from gateway.metrics import shared
 from gateway.server import SIGNALS, listen, url_of
 from gateway.settings import Settings, config_file, presets, split_bind
 from storage import Database
@@ -49,6 +50,7 @@ def serve_workers(settings: Settings, count: int) -> None:
 class Workers:
     def __init__(self, settings: Settings, credentials: Credentials, sockets: Sequence[socket.socket]) -> None:
         self._settings, self._credentials = settings, credentials
+        self._metrics = shared.new_folder(settings.home)
         self._descriptors = tuple(one.fileno() for one in sockets)
         self._alive: dict[int, asyncio.subprocess.Process] = {}
         self._is_ending = asyncio.Event()
@@ -90,6 +92,7 @@ class Workers:
         return given | {
             "SPECGATE_HOME": str(settings.home.absolute() / "workers" / str(index)),
             "SPECGATE_CONFIG": str(config_file().absolute()),
+            shared.VARIABLE: str(self._metrics),
             "HOST": settings.host,
             "PORT": str(settings.port),
             "SPECGATE_BOOTSTRAP_KEY": credentials.inference_key,
