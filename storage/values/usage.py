@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from storage.histogram import Histogram
 from storage.values.ledger import Outcome
@@ -142,14 +142,15 @@ def merged(rows: Iterable[UsageRow], bucket: datetime, group: Mapping[str, Group
     """Rows as one, under another name."""
     total = UsageRow(bucket, group, 0, 0, 0, dict.fromkeys((*SUMMED, *MEASURED), 0))
     for row in rows:
-        added = {f.name: _plus(getattr(total, f.name), getattr(row, f.name)) for f in fields(UsageRow)[2:]}
+        figures = (f.name for f in fields(UsageRow)[2:])
+        added: dict[str, Any] = {name: _plus(getattr(total, name), getattr(row, name)) for name in figures}
         total = UsageRow(bucket, group, **added)
     return total
 
 
-def _plus(mine: object, theirs: object) -> object:
+def _plus(mine: Any, theirs: Any) -> Any:
     if not isinstance(mine, Mapping) or not isinstance(theirs, Mapping):
-        return mine + theirs  # type: ignore[operator]
+        return mine + theirs
     both = {name: mine[name] + theirs[name] for name in mine.keys() & theirs.keys()}
     return {name: both.get(name, {**mine, **theirs}[name]) for name in {**mine, **theirs}}
 

@@ -15,7 +15,7 @@ from storage.histogram import Histogram
 from storage.ids import uuid7
 from storage.ledger import Ledger
 from storage.models import ledger_entries
-from storage.usage import MEASURED, OUTCOMES, SUMMED, TIMINGS, ProposerTotals, Usage, UsageQuery, UsageRow
+from storage.usage import MEASURED, OUTCOMES, SUMMED, TIMINGS, ProposerTotals, Usage, UsageQuery, UsageRow, merged
 from storage.values import ProposerFigures, Settlement
 from tests.storage.entries import ENDED, open_requests, opening, settle
 
@@ -117,7 +117,9 @@ async def test_the_sum_of_buckets_and_of_groups_is_the_sum_of_rows(db: Database)
         for group_by in ((), ("tenant_id",), ("key_id", "model"), ("tenant_id", "key_id", "model")):
             total: Counter[str] = Counter()
             proposers: Counter[str] = Counter()
-            for row in await _rows(db, UsageQuery(MIDNIGHT, end, width, group_by)):  # type: ignore[arg-type]
+            days = [MIDNIGHT + n * DAY for n in range(3)] if width == MINUTE else [MIDNIGHT]
+            asked = [UsageQuery(day, min(end, day + 3 * DAY // len(days)), width, group_by) for day in days]  # type: ignore[arg-type]
+            for row in chain(*[await _rows(db, query) for query in asked]):
                 assert set(row.sums) == {*SUMMED, *MEASURED}
                 assert row.bucket.timestamp() % width.total_seconds() == 0
                 assert row.decode_tokens == row.sums["steps"] + row.sums["accepted_delivered"]
@@ -157,6 +159,34 @@ async def test_a_report_of_one_tenant_goes_through_its_index(db: Database) -> No
         [settled] = [(statement, parameters) for statement, parameters in ran if "kind = 'settle'" in statement]
         plan = await session.exec_driver_sql(explain + settled[0], settled[1])
         assert "ix_ledger_entries_tenant_id_at" in repr(plan.all())
+
+
+async def test_minutes_of_more_than_a_day_are_refused() -> None:
+    UsageQuery(MIDNIGHT, MIDNIGHT + DAY, MINUTE)
+    UsageQuery(MIDNIGHT, MIDNIGHT + 90 * DAY, HOUR)
+    with pytest.raises(ValueError, match="at most 24 hours"):
+        UsageQuery(MIDNIGHT, MIDNIGHT + DAY + MINUTE, MINUTE)
+
+
+async def test_without_a_width_the_range_is_one_bucket(db: Database) -> None:
+    await _many(db)
+    query = UsageQuery(MIDNIGHT, MIDNIGHT + 3 * DAY, None, ("model",))
+    whole = await _rows(db, query)
+    days = await _rows(db, replace(query, width=DAY))
+    assert [row.bucket for row in whole] == [MIDNIGHT, MIDNIGHT]
+    for row in whole:
+        assert row == merged((day for day in days if day.group == row.group), MIDNIGHT, row.group)
+
+
+async def test_what_was_not_noted_is_a_group_and_can_be_asked_for(db: Database) -> None:
+    for name, deployment, cohort in (("a", "dep_1", "treated"), ("b", "dep_1", "control"), ("c", None, None)):
+        await open_requests(db, name, deployment_id=deployment, config_version=deployment and 3, cohort=cohort)
+        await settle(db, name, at=MIDNIGHT)
+    query = UsageQuery(MIDNIGHT, MIDNIGHT + DAY, DAY, ("deployment_id", "config_version", "cohort"))
+    found = [tuple(row.group.values()) for row in await _rows(db, query)]
+    assert found == [(None, None, None), ("dep_1", 3, "control"), ("dep_1", 3, "treated")]
+    assert [row.requests for row in await _rows(db, replace(query, group_by=(), cohorts=["control", None]))] == [2]
+    assert [row.requests for row in await _rows(db, replace(query, group_by=(), config_versions=[3]))] == [2]
 
 
 async def test_nothing_settled_is_nothing_reported(db: Database) -> None:
