@@ -12,6 +12,7 @@ from gateway.answers import CompletionResponse, StreamedResponse, WholeResponse
 from gateway.auth import Principal
 from gateway.completion import Completion, Job
 from gateway.errors import InvalidRequest
+from gateway.holdout import Lot, rate_for
 from gateway.idempotency import claim_of
 from gateway.limits.ask import Ask
 from gateway.openai.parse import parse
@@ -28,6 +29,8 @@ from storage.values import OpenEntry
 R = TypeVar("R", bound=Common)
 Translate = Callable[[R, str, Terms], tuple[GenerationRequest, ...]]
 OTHER = "other"
+GREEDY_BELOW = 1e-5
+"""As the engine has it."""
 
 
 async def respond(
@@ -43,8 +46,10 @@ async def respond(
     route = parts.router.route(principal, asked.model)
     _require_opt_out(asked, route)
     name = request_id(request.scope)
-    runs = translate(asked, name, Terms(parts.router.cache_salt(principal, route), route.config_version))
-    entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices)
+    lot = parts.holdout.draw(name, rate_for(principal, asked, route))
+    salt = parts.router.cache_salt(principal, route)
+    runs = translate(asked, name, Terms(salt, route.config_version, lot.is_control))
+    entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices, lot)
     completion = Completion(Job(runs, route.client, entry, claim, route.drafter), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
     ask = Ask(name, route.name, runs, await route.fingerprint.context(), principal.rejected_prediction != "free")
@@ -58,7 +63,7 @@ def _require_opt_out(asked: Common, route: Route) -> None:
 
 
 def _entry(
-    parts: Parts, principal: Principal, asked: Common, route: Route, name: str, path: str, choices: int
+    parts: Parts, principal: Principal, asked: Common, route: Route, name: str, path: str, choices: int, lot: Lot
 ) -> OpenEntry:
     return OpenEntry(
         request_id=name,
@@ -74,12 +79,20 @@ def _entry(
         user_hash=user_hash(parts.secret, principal, asked.user),
         deployment_id=route.deployment_id,
         config_version=route.config_version,
+        cohort=lot.cohort,
+        holdout_ppm=lot.ppm,
+        sampled=is_sampled(asked),
+        speculation=asked.speculation or "auto",
     )
 
 
 async def _heading(name: str, asked: Common, route: Route) -> Heading:
     fingerprint = await route.fingerprint.get()
     return Heading(name, int(time.time()), asked.model, fingerprint, asked.includes_usage)
+
+
+def is_sampled(asked: Common) -> bool:
+    return asked.temperature is None or asked.temperature >= GREEDY_BELOW
 
 
 def workload(asked: Common) -> str | None:

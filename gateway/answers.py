@@ -28,6 +28,7 @@ from gateway.openai import sse
 from gateway.openai.translate import Answer, Choice, Object
 from gateway.settings import Settings
 from gateway.telemetry import note
+from gateway.told_headers import at_end, at_start
 from gateway.wire import Gone, Wire
 from inference.protocol import EngineError, TokenEvent
 from storage.values import Figures, Outcome
@@ -149,7 +150,7 @@ class StreamedResponse(CompletionResponse):
         completion, settings = self.completion, self.service.settings
         await completion.accepted(settings.header_seconds)
         await self._correct()
-        await wire.start(200, sse.HEADERS | self.grant.headers)
+        await wire.start(200, sse.HEADERS | self.grant.headers | at_start(completion.job.entry))
         begun: set[int] = set()
         unsent = 0
         async for arrival in completion.events(settings.keepalive_seconds):
@@ -199,7 +200,7 @@ class WholeResponse(CompletionResponse):
         choices = [Choice("".join(texts[index]), reasons[index]) for index in sorted(reasons)]
         body = sse.json_bytes(self.answer.whole(choices, figures))
         heading = {"content-type": "application/json", "content-length": str(len(body))}
-        await wire.start(200, heading | self.grant.headers)
+        await wire.start(200, heading | self.grant.headers | at_end(completion.job.entry, figures))
         await wire.write(body, is_last=True)
 
 

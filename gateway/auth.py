@@ -43,6 +43,9 @@ class Principal:
     models: frozenset[str] | None = None
     """None: all there are."""
 
+    holdout_includes_prediction: bool = False
+    """Whether its requests with a `prediction` may run without speculation, as controls."""
+
     def may_use(self, model: str) -> bool:
         return self.models is None or model in self.models
 
@@ -122,6 +125,7 @@ def _admitted(holder: Holder) -> Principal:
         project_id=holder.project_id,
         scopes=None if key.scopes is None else frozenset(key.scopes),
         models=None if key.allowed_models is None else frozenset(key.allowed_models),
+        holdout_includes_prediction=holder.holdout_includes_prediction,
     )
 
 

@@ -12,6 +12,7 @@ from gateway.books import Books
 from gateway.deployments.fleet import Fleet
 from gateway.drain import Drain
 from gateway.export.exporter import Exporter
+from gateway.holdout import Holdout
 from gateway.metrics.registry import Metrics
 from gateway.routing import Router
 from gateway.settings import Settings
@@ -53,12 +54,13 @@ class Parts:
     admission: Admission
     drain: Drain
     metrics: Metrics
+    holdout: Holdout
     secret: bytes
     """The installation's secret; each use takes its own sub-key."""
-
-    @property
     exporter: Exporter | None = None
     """None: there is nowhere to export to."""
+
+    @property
     def service(self) -> Service:
         return Service(self.settings, self.authenticator, self.admission, self.drain, self.metrics)
 

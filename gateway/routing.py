@@ -64,6 +64,8 @@ class Route:
     allow_opt_out: bool = True
     drafter: str = "none"
     """The kind at work."""
+    holdout_rate: float = 0.0
+    """Of the requests that its own drafter would help; 0 where it has none."""
     weights: Mapping[str, int] = field(default_factory=dict)
     """Alias → this deployment's part of its requests."""
     is_ready: bool = True

@@ -22,6 +22,7 @@ from gateway.deployments.fleet import Fleet
 from gateway.deployments.host import StartEngine
 from gateway.drain import Drain
 from gateway.export.exporter import exporting
+from gateway.holdout import Holdout
 from gateway.home import prepare_home
 from gateway.last_used import LastUsed
 from gateway.limits.opening import open_limiter
@@ -32,6 +33,7 @@ from gateway.parts import Parts
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
 from gateway.settings import Settings, presets, split_bind
+from gateway.spool import open_spool
 from storage import Database
 
 
@@ -96,18 +98,19 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         stack.push_async_callback(db.close)
         credentials = await _credentials(settings, db)
         owner = new_epoch(credentials)
+        books = Books(db, owner, open_spool(settings, db.durability), settings.storage_seconds)
+        stack.push_async_callback(books.close, settings.settle_seconds)
+        await books.recover()
         recovered = await settle_dead(db, owner)
         roster = Roster(db, owner, settings.lease_seconds)
         await roster.join()
         stack.push_async_callback(roster.leave)
-        books = Books(db, owner, settings.storage_seconds)
-        stack.push_async_callback(books.close, settings.settle_seconds)
         limiter = await stack.enter_async_context(open_limiter(settings, db, roster.num_live))
         admission = Admission(limiter, TermsOf(db, settings.storage_seconds), owner, settings.storage_seconds)
         stack.push_async_callback(admission.close, settings.settle_seconds)
         await stack.enter_async_context(roster.beating(admission))
-        last_used = LastUsed(db)
         exporter = await stack.enter_async_context(exporting(settings, db, owner))
+        last_used = LastUsed(db)
         stack.push_async_callback(last_used.close)
         remarks = await ensure_first(db, settings, credentials.secret)
         fleet = await stack.enter_async_context(Fleet(db, start, settings.drain_seconds))
@@ -122,10 +125,11 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
             admission=admission,
             drain=Drain(),
             metrics=Metrics.of_this_process(),
+            holdout=Holdout(credentials.secret),
             secret=credentials.secret,
+            exporter=exporter,
         )
         yield parts, Opened(credentials, recovered, remarks)
-            exporter=exporter,
 
 
 def _listen(settings: Settings) -> list[socket.socket]:

@@ -100,6 +100,8 @@ class Settings(BaseSettings):
     """An engine process that runs elsewhere. None: one is started and healed here."""
     worker_secret: SecretStr | None = None
     """Shared with the engine at `engine_url`. None: drawn for the one started here."""
+    holdout_rate: float = Field(default=0.02, ge=0, le=0.2)
+    """Of the deployment that the first start makes: the share of requests that run without speculation."""
 
     # requests
     max_body_bytes: int = Field(default=8 * 2**20, ge=1)
@@ -116,6 +118,8 @@ class Settings(BaseSettings):
     """A client that reads nothing for so long is taken for gone."""
     storage_seconds: float = Field(default=1.0, gt=0)
     """How long a request waits for the ledger before it is refused with a 503."""
+    spool_bytes: int = Field(default=8 * 2**20, ge=4096)
+    """The file under `home` that keeps what streams used while the database is away; from half of it on, no new ones."""
     settle_seconds: float = Field(default=2.0, gt=0)
     """How long an aborted request may take to say what it used."""
     revocation_seconds: float = Field(default=2.0, gt=0)
@@ -123,8 +127,6 @@ class Settings(BaseSettings):
     checkpoint_tokens: int = Field(default=64, ge=1)
     checkpoint_seconds: float = Field(default=1.0, gt=0)
 
-    @property
-    def database(self) -> str:
     # the ledger, told elsewhere
     export_url: Annotated[SecretStr, AfterValidator(_address)] | None = None
     """Settled entries are posted there. None: nowhere."""
@@ -133,6 +135,8 @@ class Settings(BaseSettings):
     export_seconds: float = Field(default=5.0, gt=0)
     """How often there is a look for new ones."""
 
+    @property
+    def database(self) -> str:
         return self.database_url or f"sqlite+aiosqlite:///{self.home.absolute() / 'specgate.db'}"
 
     @property

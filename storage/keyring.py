@@ -16,6 +16,7 @@ from storage.values import ApiKey, RejectedPolicy, default_project
 _SECRET = api_keys.c.secret_sha256
 _OF_TENANT = (
     tenants.c.rejected_prediction.label("policy"),
+    tenants.c.holdout_includes_prediction,
     tenants.c.suspended_at.label("tenant_suspended_at"),
     projects.c.archived_at.label("project_archived_at"),
 )
@@ -30,6 +31,7 @@ class Holder:
     rejected_prediction: RejectedPolicy
     is_suspended: bool
     """Its tenant is, and the key is no operator's: operators must be able to resume one."""
+    holdout_includes_prediction: bool = False
 
 
 class Keyring:
@@ -71,4 +73,5 @@ def _holder(row: Row[Any]) -> Holder | None:
         project_id=key.project_id or default_project(key.tenant_id),
         rejected_prediction=row.policy,
         is_suspended=row.tenant_suspended_at is not None and key.kind != "operator",
+        holdout_includes_prediction=row.holdout_includes_prediction,
     )

@@ -20,11 +20,21 @@ class Tenants:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def create(self, id: str, name: str, rejected_prediction: RejectedPolicy = "free") -> Tenant | None:
+    async def create(
+        self,
+        id: str,
+        name: str,
+        rejected_prediction: RejectedPolicy = "free",
+        holdout_includes_prediction: bool = False,
+    ) -> Tenant | None:
         """With its default project; None where the id is taken."""
         check_text("tenant id", id, 64)
         check_text("tenant name", name, 256)
-        values = {"id": id, "name": name, "rejected_prediction": rejected_prediction, "created_at": datetime.now(UTC)}
+        settings = {
+            "rejected_prediction": rejected_prediction,
+            "holdout_includes_prediction": holdout_includes_prediction,
+        }
+        values = {"id": id, "name": name, "created_at": datetime.now(UTC)} | settings
         if not await insert_once(self._session, tenants, values):
             return None
         await Projects(self._session, id).ensure_default()
@@ -50,10 +60,21 @@ class Tenants:
         rows, has_more = await page(self._session, select(tenants), tenants.c.created_at, tenants.c.id, cursor)
         return [Tenant(**row._mapping) for row in rows], has_more
 
-    async def update(self, tenant: Tenant, name: str, rejected_prediction: RejectedPolicy) -> Tenant:
-        """Requests already open keep the policy they were opened under."""
+    async def update(
+        self,
+        tenant: Tenant,
+        name: str,
+        rejected_prediction: RejectedPolicy,
+        holdout_includes_prediction: bool = False,
+    ) -> Tenant:
+        """Requests already open keep what they were opened under."""
         check_text("tenant name", name, 256)
-        return await self._change(tenant, name=name, rejected_prediction=rejected_prediction)
+        return await self._change(
+            tenant,
+            name=name,
+            rejected_prediction=rejected_prediction,
+            holdout_includes_prediction=holdout_includes_prediction,
+        )
 
     async def suspend(self, tenant: Tenant) -> Tenant:
         """Its keys are refused until it is resumed."""

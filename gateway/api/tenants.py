@@ -35,7 +35,9 @@ async def create(request: Request) -> Response:
     asked = await body(request, TenantCreate)
     id = asked.id or f"org-{uuid7()}"
     async with changing(request) as session:
-        tenant = await Tenants(session).create(id, asked.name, asked.rejected_prediction)
+        tenant = await Tenants(session).create(
+            id, asked.name, asked.rejected_prediction, asked.holdout_includes_prediction
+        )
         if tenant is None:
             raise Conflict(f"There is a tenant {id} already; choose another id.", "name_taken", "id")
         await _record(request, session, "tenant.created", None, tenant)
@@ -55,11 +57,11 @@ async def update(request: Request, tenant_id: str) -> Response:
     async with changing(request) as session:
         before = await _tenant(session, tenant_id, for_update=True)
         require_match(request, before.version)
-        document = TenantDocument(name=before.name, rejected_prediction=before.rejected_prediction)
+        document = TenantDocument(**{name: getattr(before, name) for name in TenantDocument.model_fields})
         wanted = patched(document, raw)
         after = before
         if wanted != document:
-            after = await Tenants(session).update(before, wanted.name, wanted.rejected_prediction)
+            after = await Tenants(session).update(before, **wanted.model_dump())
             await _record(request, session, "tenant.updated", before, after)
     return answer(tenant_object(after), after.version)
 

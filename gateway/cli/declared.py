@@ -41,6 +41,7 @@ class DeclaredTenant(Wire):
     id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$")]
     name: Name | None = None
     rejected_prediction: RejectedPolicy | None = None
+    holdout_includes_prediction: bool | None = None
     limits: LimitsDocument | None = None
     projects: tuple[DeclaredProject, ...] | None = None
 

@@ -71,7 +71,13 @@ def _model(client: httpx.Client) -> str:
 
 def _as_json(text: str, runs: Mapping[str, Run]) -> dict[str, Any]:
     told = {
-        name: {"text": r.text, "first_text_seconds": r.first_text, "seconds": r.total, "usage": r.usage}
+        name: {
+            "text": r.text,
+            "first_text_seconds": r.first_text,
+            "seconds": r.total,
+            "usage": r.usage,
+            "is_control": r.is_control,
+        }
         for name, r in runs.items()
     }
     answer = demo_case.unfenced(runs[WITH].text)

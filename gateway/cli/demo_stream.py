@@ -10,6 +10,7 @@ import httpx
 
 from gateway.cli.console import stop
 from gateway.cli.remote import require_ok
+from gateway.told_headers import COHORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Run:
     first_text: float
     total: float
     usage: Mapping[str, Any]
+    is_control: bool = False
+    """Drawn for the holdout: it ran without speculation, whatever it asked for."""
 
     @property
     def tokens(self) -> int:
@@ -43,6 +46,7 @@ def run(client: httpx.Client, body: Mapping[str, Any], on_text: Callable[[str], 
     streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
     with client.stream("POST", "/v1/chat/completions", json=streamed) as response:
         require_ok(response)
+        is_control = response.headers.get(COHORT) == "control"
         for chunk in _chunks(response):
             usage = chunk.get("usage") or usage
             delta = "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
@@ -53,7 +57,7 @@ def run(client: httpx.Client, body: Mapping[str, Any], on_text: Callable[[str], 
     total = time.perf_counter() - began
     if usage is None:
         stop("the stream ended without its usage. The server's log says why.")
-    return Run(text, total if first is None else first, total, usage)
+    return Run(text, total if first is None else first, total, usage, is_control)
 
 
 def _chunks(response: httpx.Response) -> Iterator[dict[str, Any]]:

@@ -99,4 +99,13 @@ def verdict(runs: Mapping[str, Run]) -> str:
         f"same tokens: {same}\n"
         f"The prediction: {off:.1f} times as fast as with speculation off, {without:.1f} times as fast as without it, "
         "where n-gram lookup finds the file in the prompt."
-    )
+    ) + held_out(runs)
+
+
+def held_out(runs: Mapping[str, Run]) -> str:
+    """A control compares nothing with itself."""
+    drawn = [name for name, run in runs.items() if run.is_control]
+    if not drawn:
+        return ""
+    told = " and ".join(f"'{name}'" for name in drawn)
+    return f"\nThe holdout drew {told}: it ran with speculation off. Run the demo again to compare."

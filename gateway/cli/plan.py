@@ -22,9 +22,11 @@ from gateway.cli.declared import (
 )
 from gateway.deployments.document import DeploymentDocument
 from gateway.home import write_private
+from gateway.openai.organization_schema import TenantDocument
 
 Action = Literal["create", "update", "delete"]
 TENANTS, DEPLOYMENTS, PROJECTS = "/admin/v1/tenants", "/admin/v1/deployments", "/v1/organization/projects"
+TENANT_MEMBERS = tuple(TenantDocument.model_fields)
 SYSTEM = "system"
 """Who made what the first start made: nobody whose work could be lost."""
 A_DAY = 86_400
@@ -86,7 +88,7 @@ class Planner:
     def _tenant(self, wanted: DeclaredTenant) -> Iterator[Change]:
         path, api = f"{TENANTS}/{wanted.id}", self._api.of(wanted.id)
         current = self._api.find(path)
-        document = {name: value for name, value in given(wanted).items() if name in ("name", "rejected_prediction")}
+        document = {name: value for name, value in given(wanted).items() if name in TENANT_MEMBERS}
         if current is None:
             body = {"id": wanted.id, "name": wanted.id} | document
             yield Change("create", f"tenant {wanted.id}", lambda: self._api.post(TENANTS, body), _all(body))

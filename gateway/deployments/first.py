@@ -47,7 +47,9 @@ async def ensure_first(db: Database, settings: Settings, secret: bytes) -> list[
     asked = first_spec(settings)
     async with db.unit() as session:
         deployments = Deployments(session)
-        await deployments.ensure_first(asked, Speculation().model_dump(mode="json"), "Made at the first start.")
+        await deployments.ensure_first(
+            asked, Speculation(holdout_rate=settings.holdout_rate).model_dump(mode="json"), "Made at the first start."
+        )
         kept = await deployments.get(FIRST)
         wanted = {} if kept is None else _differences(kept.spec, asked, settings)
         theirs = await _set_by_operators(Audit(session, audit_key(secret)), set(wanted)) if wanted else set()

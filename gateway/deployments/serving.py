@@ -69,6 +69,7 @@ class Serving:
             config_version=self.version.version,
             allow_opt_out=self.speculation.allow_opt_out,
             drafter=self.speculation.kind,
+            holdout_rate=self.speculation.drawn_rate,
             weights={alias.name: alias.weight for alias in spec.aliases},
             is_ready=any(replica.is_ready for replica in generation.replicas),
         )

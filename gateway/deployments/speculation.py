@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError, model_validator
 
 from gateway.openai.fields import refusal
 from gateway.openai.schema import Wire
@@ -22,6 +22,8 @@ from inference.speculation_config import (
 
 KINDS = ("none", "lookup")
 LATER_KINDS = ("draft_model", "eagle", "eagle3", "mtp", "suffix")
+MOST_HELD_OUT = 0.2
+HELD_OUT = 0.02
 NOT_BUILT = "is not built into this version"
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Length = Annotated[int, Field(ge=1, le=LONGEST_DRAFT)]
@@ -45,22 +47,11 @@ def _absent(value: JsonValue) -> None:
         raise refusal("unsupported_parameter", f"Unsupported parameter: '{{param}}' {NOT_BUILT}. Leave it out.")
 
 
-def _no_holdout(value: float) -> float:
-    if value:
-        told = f"Invalid value for '{{param}}': a holdout {NOT_BUILT}, so a rate would do nothing. Send 0."
-        raise refusal("unsupported_parameter", told)
-    return value
-
-
 Kind = Annotated[Literal["none", "lookup"], BeforeValidator(_known(KINDS, LATER_KINDS))]
 Scope = Annotated[Literal["request"], BeforeValidator(_known(("request",), ("tenant", "deployment")))]
 Verification = Annotated[Literal["coupled"], BeforeValidator(_known(("coupled",), ("rejection",)))]
 NotBuilt = Annotated[None, BeforeValidator(_absent)]
-HoldoutRate = Annotated[
-    float,
-    Field(ge=0.0, le=0.2, allow_inf_nan=False, json_schema_extra={"maximum": 0}),
-    AfterValidator(_no_holdout),
-]
+HoldoutRate = Annotated[float, Field(ge=0.0, le=MOST_HELD_OUT, allow_inf_nan=False)]
 
 
 class Ngram(Wire):
@@ -127,7 +118,8 @@ class Speculation(Wire):
     verification: Verification = "coupled"
     adaptive: Adaptive = Adaptive()
     auto_disable: AutoDisable = AutoDisable()
-    holdout_rate: HoldoutRate = 0.0
+    holdout_rate: HoldoutRate = HELD_OUT
+    """Of its requests, how many run without speculation, to measure what it saves."""
     allow_opt_out: bool = True
     """Whether a request may say `speculation: "off"`."""
 
@@ -135,6 +127,11 @@ class Speculation(Wire):
     def kind(self) -> str:
         """In one word."""
         return self.drafter.kind if self.enabled else "off"
+
+    @property
+    def drawn_rate(self) -> float:
+        """0 where the deployment has no drafter that could be switched off."""
+        return self.holdout_rate if self.enabled and self.drafter.kind != "none" else 0.0
 
 
 def read(config: Mapping[str, JsonValue]) -> Speculation | None:

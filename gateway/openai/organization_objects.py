@@ -98,6 +98,7 @@ def tenant_object(tenant: Tenant) -> Object:
         "id": tenant.id,
         "name": tenant.name,
         "rejected_prediction": tenant.rejected_prediction,
+        "holdout_includes_prediction": tenant.holdout_includes_prediction,
         "status": "suspended" if tenant.suspended_at else "active",
         "created_at": seconds(tenant.created_at),
         "suspended_at": seconds(tenant.suspended_at),

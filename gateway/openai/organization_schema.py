@@ -123,6 +123,7 @@ class TenantCreate(Wire):
     """None: one is drawn."""
     name: Name
     rejected_prediction: RejectedPolicy = "free"
+    holdout_includes_prediction: bool = False
 
 
 class TenantDocument(Wire):
@@ -130,3 +131,5 @@ class TenantDocument(Wire):
 
     name: Name
     rejected_prediction: RejectedPolicy
+    holdout_includes_prediction: bool = False
+    """Whether requests with a prediction may run without it, as controls of the holdout."""

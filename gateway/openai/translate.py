@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from gateway.openai.schema import ChatRequest, Common, CompletionRequest
 from inference.protocol import ChatMessage, GenerationRequest, SamplingParams, SpeculationRequest
-from storage.values import Figures
+from storage.values import Figures, SpeculationMode
 
 Object = dict[str, Any]
 SMALLEST_TOP_P = 1e-9
@@ -24,6 +24,8 @@ class Terms:
     cache_salt: str
     config_version: int | None = None
     """The drafter configuration at the request's admission."""
+    is_control: bool = False
+    """It runs without speculation, whatever it asked for."""
 
 
 def chat_requests(request: ChatRequest, request_id: str, terms: Terms) -> tuple[GenerationRequest, ...]:
@@ -43,9 +45,13 @@ def _request(request: Common, request_id: str, terms: Terms, limit: int | None, 
         sampling=_sampling(request, limit),
         prediction=request.prediction,
         cache_salt=terms.cache_salt,
-        speculation=SpeculationRequest(mode=request.speculation or "auto", config_version=terms.config_version),
+        speculation=SpeculationRequest(mode=_mode(request, terms), config_version=terms.config_version),
         **prompt,
     )
+
+
+def _mode(request: Common, terms: Terms) -> SpeculationMode:
+    return "off" if terms.is_control else request.speculation or "auto"
 
 
 def _sampling(request: Common, limit: int | None) -> SamplingParams:

@@ -4,7 +4,17 @@ A value that a database could not keep (NUL, lone surrogate, oversized text) is 
 transaction, so that it can never cost a neighbour its row.
 """
 
-from storage.values.ledger import Figures, OpenEntry, Outcome, Problem, ProposerFigures, Settlement, billed_completion
+from storage.values.ledger import (
+    Cohort,
+    Figures,
+    OpenEntry,
+    Outcome,
+    Problem,
+    ProposerFigures,
+    Settlement,
+    SpeculationMode,
+    billed_completion,
+)
 from storage.values.tenancy import (
     ApiKey,
     KeyKind,
@@ -19,6 +29,7 @@ from storage.values.tenancy import (
 
 __all__ = [
     "ApiKey",
+    "Cohort",
     "Figures",
     "KeyKind",
     "NewKey",
@@ -31,6 +42,7 @@ __all__ = [
     "Role",
     "ServiceAccount",
     "Settlement",
+    "SpeculationMode",
     "Tenant",
     "billed_completion",
     "default_project",

@@ -110,7 +110,7 @@ def _process(
     command: Sequence[str], env: Mapping[str, str] | None = None, says_port: int | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SPECGATE_") and k != "DATABASE_URL"}
-    given = kept | {"PYTHONUNBUFFERED": "1"} | dict(env or {})
+    given = kept | {"PYTHONUNBUFFERED": "1", "SPECGATE_HOLDOUT_RATE": "0"} | dict(env or {})
     out = subprocess.DEVNULL if says_port else subprocess.PIPE
     process = subprocess.Popen(command, cwd=ROOT, env=given, stdout=out, stderr=subprocess.DEVNULL, text=True)
     try:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gateway.cli import demo_case
 from gateway.cli.demo_stream import Run, run
-from gateway.cli.demo_view import OFF, WITH, WITHOUT, is_same, report, unified_diff
+from gateway.cli.demo_view import OFF, WITH, WITHOUT, is_same, report, unified_diff, verdict
 
 
 def usage(tokens: int, accepted: int = 0, rejected: int = 0) -> dict[str, Any]:
@@ -104,3 +104,10 @@ def test_one_other_token_is_not_the_same() -> None:
 
 def test_an_answer_that_changes_nothing_says_so() -> None:
     assert unified_diff("x\n", "x\n") == "The answer is the file as it was."
+
+
+def test_a_run_that_was_a_control_is_said_to_be_one() -> None:
+    control = Run("a", 0, 1, usage(2), is_control=True)
+    runs = {WITH: Run("a", 0, 1, usage(2)), WITHOUT: control, OFF: Run("a", 0, 1, usage(2))}
+    assert "'without prediction': it ran with speculation off." in verdict(runs)
+    assert "holdout" not in verdict({**runs, WITHOUT: Run("a", 0, 1, usage(2))})

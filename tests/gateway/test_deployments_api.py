@@ -225,7 +225,7 @@ async def test_a_dry_run_says_all_that_would_change_and_changes_nothing(tmp_path
         loaded = (await http.patch(url, json={"device": "cpu"}, headers=match)).json()
         assert (loaded["needs_load"], loaded["changes_drafters"]) == (True, False)
         assert (await http.patch(url, json=body, headers={"if-match": '"7"'})).status_code == 412
-        wrong = await http.patch(url, json={"speculation": {"holdout_rate": 0.1}}, headers=match)
+        wrong = await http.patch(url, json={"speculation": {"holdout_rate": 0.3}}, headers=match)
         assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "speculation.holdout_rate")
         created = await http.post(f"{DEPLOYMENTS}?dry_run=true", json={"name": "b", "model": folder_of(tmp_path)})
         assert {"field": "name", "from": None, "to": "b"} in created.json()["changes"]

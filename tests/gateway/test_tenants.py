@@ -44,6 +44,7 @@ async def test_a_tenant_is_made_once(operator: httpx.AsyncClient) -> None:
         "id": "acme",
         "name": "Acme",
         "rejected_prediction": "free",
+        "holdout_includes_prediction": False,
         "status": "active",
         "created_at": 0,
         "suspended_at": None,

@@ -20,9 +20,11 @@ SPECGATE = [sys.executable, "-m", "gateway"]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Of the caller's, nothing that is a setting. Two threads: the tests' other process has the rest."""
+    """Of the caller's, nothing that is a setting. Two threads: the tests' other process has the rest. No controls."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SPECGATE_") and k not in ("HOST", "DATABASE_URL")}
-    return kept | {"SPECGATE_HOME": str(home), "PORT": "0", "PYTHONUNBUFFERED": "1"} | more
+    return (
+        kept | {"SPECGATE_HOME": str(home), "PORT": "0", "PYTHONUNBUFFERED": "1", "SPECGATE_HOLDOUT_RATE": "0"} | more
+    )
 
 
 class Served:

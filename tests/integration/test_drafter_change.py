@@ -30,6 +30,7 @@ STREAMS = 8
 TOKENS = 80
 PATH = f"/admin/v1/deployments/{FIRST}"
 ADMIN: Any = {"security": {"admin_api_key_auth": True}}
+COHORTS = ("control", "treated")
 LOOKUP, NONE, OFF = {"drafter": {"kind": "lookup"}}, {"drafter": {"kind": "none"}}, {"enabled": False}
 
 
@@ -147,3 +148,18 @@ async def by_lookup(gateway: Gateway, client: AsyncOpenAI) -> int:
     await stream(client, 0)
     row = (await rows(gateway))[-1]
     return int(row.by_proposer.get("lookup", {}).get("drafted", 0))
+
+
+@pytest.mark.timeout(180)
+async def test_controls_of_the_holdout_draft_nothing_and_say_the_same(tmp_path: Path) -> None:
+    async with operated(tmp_path, SlowModel()) as (gateway, client):
+        expected = await answers(client)
+        await configure(gateway, client, {"holdout_rate": 0.2})
+        for _ in range(6):
+            assert await answers(client) == expected
+        drawn = (await rows(gateway))[STREAMS:]
+        drafted = {cohort: [row.drafted_tokens for row in drawn if row.cohort == cohort] for cohort in COHORTS}
+        assert sum(map(len, drafted.values())) == len(drawn) == 6 * STREAMS
+        assert drafted["control"]
+        assert not any(drafted["control"])
+        assert sum(drafted["treated"]) > 0
