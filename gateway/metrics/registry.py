@@ -1,5 +1,6 @@
 """The counters and histograms of one gateway, or of several processes behind one socket (`shared`)."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -7,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from gateway.metrics.increments import Increment, increments
+from gateway.metrics.increments import increments
 from gateway.metrics.names import COUNTERS, HISTOGRAMS
 from gateway.metrics.settled import Account, Settled
 from gateway.metrics.shared import shared_folder
@@ -28,11 +29,10 @@ class Metrics:
         self._histograms = {
             name: Histogram(name, m.about, m.labels, buckets=m.buckets, registry=own) for name, m in HISTOGRAMS.items()
         }
-        self._children: dict[tuple[str, tuple[str, ...]], Counter | Histogram] = {}
+        self._adding: dict[tuple[str, tuple[str, ...]], Callable[[float], None]] = {}
         self._accounts: set[Account] = set()
         self._most_accounts = most_accounts
-        # mypy: a registry collects as any collector does, and says so by shape alone.
-        self.source = cast(Collector, own) if folder is None else MultiProcessCollector(None, str(folder))
+        self.source = cast(Collector, own if folder is None else _files(folder))
         """What a scrape reads."""
 
     @classmethod
@@ -40,13 +40,13 @@ class Metrics:
         return cls(shared_folder())
 
     def settled(self, settled: Settled) -> None:
-        for increment in increments(self._bounded(settled)):
-            self._add(increment)
+        for series, amount in increments(self._bounded(settled)):
+            self._add(series, amount)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Any HTTP request, by its route's template."""
         labels = (method if method in METHODS else UNKNOWN_METHOD, route, str(status))
-        self._add(Increment("http_server_request_duration_seconds", labels, seconds))
+        self._add(("http_server_request_duration_seconds", labels), seconds)
 
     def _bounded(self, settled: Settled) -> Settled:
         account = settled.account
@@ -57,17 +57,17 @@ class Metrics:
             return settled
         return settled.pooled
 
-    def _add(self, increment: Increment) -> None:
-        name, labels, amount = increment
-        child = self._children.get((name, labels))
-        if child is None:
-            child = self._children[name, labels] = self._new(name, labels)
-        if isinstance(child, Counter):
-            child.inc(amount)
-        else:
-            child.observe(amount)
+    def _add(self, series: tuple[str, tuple[str, ...]], amount: float) -> None:
+        add = self._adding.get(series)
+        if add is None:
+            add = self._adding[series] = self._new(*series)
+        add(amount)
 
-    def _new(self, name: str, labels: tuple[str, ...]) -> Counter | Histogram:
+    def _new(self, name: str, labels: tuple[str, ...]) -> Callable[[float], None]:
         if name in self._counters:
-            return self._counters[name].labels(*labels)
-        return self._histograms[name].labels(*labels)
+            return self._counters[name].labels(*labels).inc
+        return self._histograms[name].labels(*labels).observe
+
+
+def _files(folder: Path) -> object:
+    return MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]

@@ -30,4 +30,4 @@ def shared_folder() -> Path | None:
 
 def take_place(place: str) -> None:
     """Before the first metric is made: this process counts in the files of `place`."""
-    values.ValueClass = values.MultiProcessValue(lambda: place)
+    values.ValueClass = values.MultiProcessValue(lambda: place)  # type: ignore[no-untyped-call]
