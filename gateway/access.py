@@ -102,6 +102,19 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     **_rows("deployments.read", "deployments.write", DEPLOYMENTS),
     ("GET", "/metrics"): "metrics.read",
 }
+DEPLOYMENT_PAGE = "/dashboard/deployments/{deployment_id}"
+PAGES: Mapping[tuple[str, str], Scope] = {
+    ("GET", "/dashboard"): "self",
+    ("GET", "/dashboard/usage.csv"): "self",
+    ("GET", "/dashboard/limits"): "self",
+    ("POST", "/dashboard/sign-out"): "self",
+    ("GET", "/dashboard/deployments"): "deployments.read",
+    ("GET", DEPLOYMENT_PAGE): "deployments.read",
+    ("POST", DEPLOYMENT_PAGE): "deployments.write",
+    ("POST", f"{DEPLOYMENT_PAGE}/rollback"): "deployments.write",
+    ("GET", "/dashboard/{rest:path}"): "self",
+}
+"""The dashboard's, for the key that was signed in with. Under `self` a page shows no more than what it may read."""
 
 
 def scopes_of(kind: KeyKind) -> tuple[Scope, ...]:
@@ -111,7 +124,7 @@ def scopes_of(kind: KeyKind) -> tuple[Scope, ...]:
 
 def require(method: str, path: str, kind: KeyKind, scopes: frozenset[str] | None) -> None:
     """`path` is the route's template. Raises PermissionDenied, which names what is needed."""
-    scope = ROUTES.get((method, path))
+    scope = ROUTES.get((method, path)) or PAGES.get((method, path))
     if scope is None:
         raise PermissionDenied("No key may call this.")
     if kind not in HOLDERS[scope]:
@@ -119,3 +132,8 @@ def require(method: str, path: str, kind: KeyKind, scopes: frozenset[str] | None
         raise PermissionDenied(f"This needs a key of another kind: {needed}. The key sent is {kind.replace('_', ' ')}.")
     if scope != "self" and scopes is not None and scope not in scopes:
         raise PermissionDenied(f"This needs the scope {scope}, which the key sent was made without.")
+
+
+def holds(scope: Scope, kind: KeyKind, scopes: frozenset[str] | None) -> bool:
+    """Whether a key may do what this scope lets."""
+    return kind in HOLDERS[scope] and (scope == "self" or scopes is None or scope in scopes)

@@ -24,9 +24,11 @@ from gateway.api import (
     usage,
 )
 from gateway.body_limit import BodyLimit
-from gateway.errors import InvalidRequest, install_handlers
+from gateway.dashboard import pages
+from gateway.errors import install_handlers
 from gateway.openapi import document
 from gateway.parts import Parts, parts_of
+from gateway.query import refuse_nul
 from gateway.telemetry import RequestLog
 
 OPEN = (health.router, openapi.router)
@@ -52,6 +54,9 @@ def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None
         app.include_router(router, dependencies=[Depends(_admitted)])
     app.state.calls = calls_of((*without_key, *with_key))
     app.state.document = document(app.state.calls)
+    if serves_admin:
+        app.state.calls += calls_of(pages.ROUTERS)
+        pages.install(app)
     return app
 
 
@@ -65,13 +70,7 @@ async def _admitted(request: Request) -> None:
     """Before anything else of a request is looked at. `principal_of` then says whose it is."""
     parts = parts_of(request)
     parts.drain.refuse_new()
-    _refuse_nul(request)
+    refuse_nul(request.scope)
     principal = await parts.authenticator.authenticate(request.headers)
     access.require(request.method, request.scope["route"].path, principal.kind, principal.scopes)
     request.state.principal = principal
-
-
-def _refuse_nul(request: Request) -> None:
-    """PostgreSQL takes no text with a NUL, whichever id or cursor it is meant to be."""
-    if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
-        raise InvalidRequest("The URL holds a NUL character (%00); remove it.")

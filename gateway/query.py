@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from starlette.types import Scope
+
 from gateway.errors import InvalidRequest
 from storage.paging import Cursor, Order
 
@@ -59,3 +61,9 @@ def integer(name: str, text: str, least: int, most: int) -> int:
     if not least <= value <= most:
         raise InvalidRequest(f"Invalid {name}: use an integer from {least} to {most}.", name)
     return value
+
+
+def refuse_nul(scope: Scope) -> None:
+    """PostgreSQL takes no text with a NUL, whichever id or cursor it is meant to be. Raises InvalidRequest."""
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        raise InvalidRequest("The URL holds a NUL character (%00); remove it.")
