@@ -89,6 +89,15 @@ class Authenticator:
             self._last_used.note(holder.key)
         return principal
 
+    async def of_key(self, key_id: str) -> Principal:
+        """What a key that was presented before may do now; nothing is remembered. Raises as `authenticate` does."""
+        holder = await self._answered(lambda session: Keyring(session).get(key_id))
+        if holder is None:
+            raise InvalidApiKey
+        if self._last_used is not None:
+            self._last_used.note(holder.key)
+        return _admitted(holder)
+
     async def is_revoked(self, principal: Principal) -> bool:
         """For open streams: whether the key has ended, or its tenant is suspended.
 
