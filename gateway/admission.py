@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from gateway.auth import Principal
-from gateway.errors import EngineUnavailable, StorageUnavailable
+from gateway.errors import EngineUnavailable, from_storage
 from gateway.limits.ask import Ask
 from gateway.limits.terms import TermsOf
 from gateway.limits.told import error, headers
@@ -58,7 +58,7 @@ class Admission:
 
     @asynccontextmanager
     async def admit(self, principal: Principal, grant: Grant) -> AsyncIterator[None]:
-        """Raises RateLimited, QuotaExceeded, StorageUnavailable."""
+        """Raises RateLimited, QuotaExceeded, StorageUnavailable, StorageFull."""
         ask = grant.ask
         terms = await self._terms.get(principal, ask.model)
         if not terms.limit_any:
@@ -115,7 +115,7 @@ class Admission:
         except BaseException as problem:
             self._go_on(self._undo(reserving))
             if isinstance(problem, (StorageError, TimeoutError)):
-                raise StorageUnavailable from problem
+                raise from_storage(problem) from problem
             raise
         if isinstance(answer, Refusal):
             raise error(answer)

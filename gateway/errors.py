@@ -18,6 +18,7 @@
     ├── ServerError               500     server_error           says nothing of the cause
     └── Unavailable               503                            with `retry-after`
         ├── StorageUnavailable    503     storage_unavailable
+        ├── StorageFull           503     storage_full
         ├── EngineUnavailable     503     engine_unavailable
         └── Draining              503     draining
 
@@ -34,6 +35,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+import storage.errors
 from inference.protocol import EngineError, Failure
 from storage.redaction import without_keys
 
@@ -178,6 +180,17 @@ class Unavailable(ApiError):
 class StorageUnavailable(Unavailable):
     def __init__(self) -> None:
         super().__init__("storage_unavailable", "The usage ledger cannot be reached, so nothing was run. Try again.")
+
+
+class StorageFull(Unavailable):
+    def __init__(self) -> None:
+        told = "The disk of the usage ledger is full, so nothing was run. It needs room; then this works again."
+        super().__init__("storage_full", told, retry_after=5)
+
+
+def from_storage(error: BaseException) -> Unavailable:
+    """What a caller is told when the stores cannot do it now."""
+    return StorageFull() if isinstance(error, storage.errors.StorageFull) else StorageUnavailable()
 
 
 class EngineUnavailable(Unavailable):

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from starlette.requests import Request
 
-from gateway.errors import NotFound, StorageUnavailable
+from gateway.errors import NotFound, from_storage
 from gateway.parts import parts_of
 from storage import StorageAway
 from storage.database import Session
@@ -15,7 +15,7 @@ from storage.errors import UnknownCursor
 
 @asynccontextmanager
 async def changing(request: Request) -> AsyncIterator[Session]:
-    """Committed when the block ends well. Raises StorageUnavailable."""
+    """Committed when the block ends well. Raises StorageUnavailable, StorageFull."""
     parts = parts_of(request)
     with _told():
         async with asyncio.timeout(parts.settings.storage_seconds), parts.db.unit() as session:
@@ -26,7 +26,7 @@ async def changing(request: Request) -> AsyncIterator[Session]:
 async def reading(request: Request, patience: float | None = None) -> AsyncIterator[Session]:
     """One consistent look, of at most `patience` seconds (None: as long as a change may take).
 
-    Raises StorageUnavailable.
+    Raises StorageUnavailable, StorageFull.
     """
     parts = parts_of(request)
     with _told():
@@ -39,7 +39,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (StorageAway, TimeoutError) as error:
-        raise StorageUnavailable from error
+        raise from_storage(error) from error
     except UnknownCursor as error:
         param = str(error)
         raise NotFound(f"Nothing in this list has the id that '{param}' names.", param=param) from error

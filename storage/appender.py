@@ -3,7 +3,7 @@
     a statement's text and the types of its parameters are worked out once a table; then it is one call of the driver,
     which begins, writes and commits: some 50 µs, where a unit of work takes ten times that
 
-`power` waits for the disk on a thread. Whatever goes wrong (the write lock is held, the disk is full) is raised as
+Only where no commit waits for the disk. Whatever goes wrong (the write lock is held, the disk is full) is raised as
 the driver says it: the caller then takes the long way, which waits, and names what is wrong.
 """
 
@@ -22,25 +22,19 @@ Failure = sqlite3.Error
 
 
 class Appender:
-    def __init__(self, path: str, synchronous: str, waits_at_commit: bool) -> None:
-        self._path, self.waits_at_commit = path, waits_at_commit
-        self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    def __init__(self, path: str, synchronous: str) -> None:
+        self._path = path
+        self._connection = sqlite3.connect(path, timeout=0, isolation_level=None)
         for pragma in (*PRAGMAS, "foreign_keys=ON", f"synchronous={synchronous}"):
             self._connection.execute(f"PRAGMA {pragma}")
         self._prepared: dict[tuple[str, ...], tuple[str, list[tuple[str, Process | None]]]] = {}
-        self._turn = asyncio.Lock()
         self._num_rows = 0
 
-    async def append(self, table: Table, values: Mapping[str, Any]) -> bool:
+    def append(self, table: Table, values: Mapping[str, Any]) -> bool:
         """False where a unique row was there before. Raises Failure."""
-        if not self.waits_at_commit:
-            return self.append_now(table, values)
-        async with self._turn:
-            return await asyncio.shield(asyncio.to_thread(self._write, *self._row(table, values)))
-
-    def append_now(self, table: Table, values: Mapping[str, Any]) -> bool:
-        """The same at once, where no commit waits for the disk."""
-        is_new = self._write(*self._row(table, values))
+        text, parameters = self._prepare(table, values)
+        row = tuple(process(values[name]) if process else values[name] for name, process in parameters)
+        is_new = bool(self._connection.execute(text, row).fetchall())
         self._num_rows += 1
         if self._num_rows % COMMITS_A_CHECKPOINT == 0:
             asyncio.get_running_loop().run_in_executor(None, checkpoint, self._path)
@@ -48,13 +42,6 @@ class Appender:
 
     def close(self) -> None:
         self._connection.close()
-
-    def _row(self, table: Table, values: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-        text, parameters = self._prepare(table, values)
-        return text, tuple(process(values[name]) if process else values[name] for name, process in parameters)
-
-    def _write(self, text: str, row: tuple[Any, ...]) -> bool:
-        return bool(self._connection.execute(text, row).fetchall())
 
     def _prepare(self, table: Table, values: Mapping[str, Any]) -> tuple[str, list[tuple[str, Process | None]]]:
         key = (table.name, *values)

@@ -2,11 +2,12 @@
 
 `unit()` is one transaction and the only commit; `view()` only reads. SQLite has one writer: the writing pool holds a
 single connection and every transaction on it takes the write lock at its start, so two units of one process queue
-instead of failing half-way. Whatever the driver raises because the database is away becomes `StorageAway`.
+instead of failing half-way. `append` writes single rows, of which those that come together share a transaction.
+Whatever the driver raises because the database is away becomes `StorageAway`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal
 
@@ -17,9 +18,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from storage.appender import Appender, Failure
+from storage.batches import Batches
 from storage.engines import postgres_engine, sqlite_appender, sqlite_reader, sqlite_writer
-from storage.errors import StorageAway
-from storage.inserts import insert_once
+from storage.errors import StorageAway, away
+from storage.inserts import insert_each
 from storage.schema import migrate_sqlite, refuse_outdated
 
 Durability = Literal["process", "power"]
@@ -38,6 +40,7 @@ class Database:
         self._writer = writer
         self._reader = reader
         self._appender = appender
+        self._rows = Batches(self._append_all)
         self.durability: Durability = durability
 
     @classmethod
@@ -80,19 +83,20 @@ class Database:
 
     def append_now(self, table: Table, values: Mapping[str, Any]) -> bool | None:
         """As `append`, without waiting for anything; None where that cannot be, and nothing was written."""
-        if self._appender is None or self._appender.waits_at_commit:
+        if self._appender is None:
             return None
         with suppress(Failure):
-            return self._appender.append_now(table, values)
+            return self._appender.append(table, values)
         return None
 
     async def append(self, table: Table, values: Mapping[str, Any]) -> bool:
-        """One row, in a unit of work of its own. False where a unique row was there before."""
-        if self._appender is not None:
-            with suppress(Failure):
-                return await self._appender.append(table, values)
+        """One row, committed. False where a unique row was there before. Who is cancelled does not undo it."""
+        told = self.append_now(table, values)
+        return await self._rows.add((table, values)) if told is None else told
+
+    async def _append_all(self, rows: Sequence[tuple[Table, Mapping[str, Any]]]) -> list[bool]:
         async with self.unit() as session:
-            return await insert_once(session, table, values)
+            return await insert_each(session, rows)
 
     @asynccontextmanager
     async def view(self) -> AsyncIterator[Session]:
@@ -113,6 +117,7 @@ class Database:
             raise StorageAway("the database did not answer within a second") from error
 
     async def close(self) -> None:
+        await self._rows.close()
         if self._appender is not None:
             self._appender.close()
         await self._writer.dispose()
@@ -131,8 +136,7 @@ def _away() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as error:
-        # Only the driver's words: SQLAlchemy's own message would add the statement.
-        raise StorageAway(str(error.orig)) from error
+        raise away(error.orig) from error
     except PoolTimeout as error:
         raise StorageAway("every connection to the database is busy") from error
 

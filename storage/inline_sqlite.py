@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import aiosqlite
@@ -80,6 +80,6 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 
 def checkpoint(path: str) -> None:
-    """As much as readers and the writer let it, without waiting for them."""
-    with closing(sqlite3.connect(path, timeout=0)) as connection:
-        connection.execute("PRAGMA walcheckpoint(PASSIVE)")
+    """As much as readers, the writer and the disk let it, without waiting for them."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")

@@ -18,6 +18,20 @@ async def insert_once(session: Session, table: Table, values: Mapping[str, Any])
     return (await session.execute(statement, dict(values))).first() is not None
 
 
+async def insert_each(session: Session, rows: Sequence[tuple[Table, Mapping[str, Any]]]) -> list[bool]:
+    """As `insert_once` of each, with one statement for all that have the same columns."""
+    shapes: dict[tuple[Table, tuple[str, ...]], list[Mapping[str, Any]]] = {}
+    for table, values in rows:
+        shapes.setdefault((table, tuple(values)), []).append(values)
+    new: set[tuple[Any, ...]] = set()
+    for (table, _), alike in shapes.items():
+        insert = postgresql.insert if session.dialect.name == "postgresql" else sqlite.insert
+        statement = insert(table).on_conflict_do_nothing().returning(*table.primary_key)
+        found = await session.execute(statement, [dict(values) for values in alike])
+        new |= {(table, *row) for row in found}
+    return [(table, *(values[column.name] for column in table.primary_key)) in new for table, values in rows]
+
+
 class Upsert:
     """An insert that changes the row it meets: `change` says how, from the columns of the new one.
 

@@ -4,11 +4,12 @@ That there is at most one of each is a constraint of the database, so owner, rec
 race: one of them writes, the others are told so.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, func, select
+from sqlalchemy import Row as Found
+from sqlalchemy import Select, func, select
 
 from storage.database import Database, Session
 from storage.entries import (
@@ -30,6 +31,8 @@ from storage.values import Figures, OpenEntry, Problem, Settlement
 _entries = ledger_entries.c
 
 
+Row = Mapping[str, Any]
+"""An entry as its columns."""
 LAST = 2**31 - 1
 """A settlement's place in its request."""
 
@@ -48,30 +51,14 @@ def checkpoint_row(entry: OpenEntry, number: int, figures: Figures) -> dict[str,
     return _row("checkpoint", number, copied_from(entry) | values)
 
 
-async def open_entry(db: Database, entry: OpenEntry) -> bool:
-    """As `Ledger.open`, in a unit of work of its own: on every request's way, and so the shortest one."""
-    return await db.append(ledger_entries, open_row(entry))
+async def write_row(db: Database, row: Row) -> bool:
+    """Committed in a unit of work of its own, or with others' rows. False where the request has such a one already."""
+    return await db.append(ledger_entries, row)
 
 
-async def settle_entry(db: Database, entry: OpenEntry, settlement: Settlement) -> bool:
-    """As `Ledger.settle`, likewise, by who opened it and so knows that it is open."""
-    return await db.append(ledger_entries, settle_row(entry, settlement))
-
-
-async def checkpoint_entry(db: Database, entry: OpenEntry, number: int, figures: Figures) -> None:
-    """The `number`th of an opened entry, from 1."""
-    row = checkpoint_row(entry, number, figures)
-    if db.append_now(ledger_entries, row) is None:
-        await db.append(ledger_entries, row)
-
-
-def open_now(db: Database, entry: OpenEntry) -> bool:
-    """True where it is open without having waited; False where nothing was done."""
-    return db.append_now(ledger_entries, open_row(entry)) is not None
-
-
-def settle_now(db: Database, entry: OpenEntry, settlement: Settlement) -> bool:
-    return db.append_now(ledger_entries, settle_row(entry, settlement)) is not None
+def write_row_now(db: Database, row: Row) -> bool:
+    """True where that is done without having waited; False where nothing was."""
+    return db.append_now(ledger_entries, row) is not None
 
 
 class Ledger:
@@ -124,7 +111,7 @@ class Ledger:
         """Every entry that breaks a rule of the ledger; empty is proof."""
         return await find_problems(self._session)
 
-    async def _interrupt(self, opened: Row[Any]) -> bool:
+    async def _interrupt(self, opened: Found[Any]) -> bool:
         statement = (
             select(ledger_entries)
             .where(_entries.request_id == opened.request_id, of_kind(ledger_entries, "checkpoint"))
@@ -134,14 +121,14 @@ class Ledger:
         last = (await self._session.execute(statement)).one_or_none()
         return await self._settle(opened, interrupted(opened, last))
 
-    async def _opened(self, request_id: str) -> Row[Any]:
+    async def _opened(self, request_id: str) -> Found[Any]:
         statement = select(ledger_entries).where(_entries.request_id == request_id, of_kind(ledger_entries, "open"))
         row = (await self._session.execute(statement)).one_or_none()
         if row is None:
             raise UnknownRequest(f"request {request_id} was never opened in this ledger")
         return row
 
-    async def _settle(self, opened: Row[Any], settlement: Settlement) -> bool:
+    async def _settle(self, opened: Found[Any], settlement: Settlement) -> bool:
         values = settle_values(settlement, settlement.at or datetime.now(UTC))
         return await self._append("settle", LAST, copied(opened) | values)
 

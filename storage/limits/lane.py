@@ -17,7 +17,7 @@ from sqlalchemy import Executable
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import make_url
 
-from storage.errors import StorageAway
+from storage.errors import away
 from storage.inline_sqlite import COMMITS_A_CHECKPOINT, PRAGMAS, checkpoint
 from storage.models import EPOCH
 
@@ -88,7 +88,7 @@ class Lane:
         try:
             return self._connection.execute(text, values)
         except sqlite3.Error as error:
-            raise StorageAway(str(error)) from error
+            raise away(error) from error
 
     def _text(self, statement: Any, parameters: Mapping[str, Any]) -> str:
         sizes = [(name, len(value)) for name, value in parameters.items() if isinstance(value, list)]
