@@ -6,6 +6,7 @@ tenancy       tenants → projects → service accounts and keys
 deployments   models that are served, and their drafter configurations
 prices        what their tokens cost
 ledger        what requests used
+rollups       its sums by hour and by day
 workloads     labels of each tenant's work
 limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
@@ -31,6 +32,7 @@ from storage.models.limits import (
     prices,
 )
 from storage.models.price_versions import deployment_prices
+from storage.models.rollups import rollup_state, usage_days, usage_hours, usage_series
 from storage.models.sessions import dashboard_sessions
 from storage.models.tenancy import api_keys, projects, service_accounts, tenants
 from storage.models.workloads import workload_labels
@@ -59,7 +61,11 @@ __all__ = [
     "of_kind",
     "prices",
     "projects",
+    "rollup_state",
     "service_accounts",
     "tenants",
+    "usage_days",
+    "usage_hours",
+    "usage_series",
     "workload_labels",
 ]

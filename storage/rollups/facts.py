@@ -13,6 +13,7 @@ from typing import Any
 from storage.entries import TIMED
 from storage.histogram import Histogram, bucket_of
 from storage.values.usage import (
+    COUNTED,
     LATENCIES,
     MEASURED,
     OUTCOMES,
@@ -26,12 +27,6 @@ from storage.values.usage import (
 
 TIMES = tuple(f"{name}_us" for name in TIMINGS)
 SECONDS = dict(zip(TIMED.values(), TIMED, strict=True))
-COUNTED = (
-    *("requests", *OUTCOMES, "adjust_micros"),
-    *SUMMED,
-    *("measured_requests", "decode_tokens", *MEASURED, *TIMES, "drafting_requests", "acceptance_ppm"),
-)
-"""The whole numbers that are summed, in the order of `Facts.sums`."""
 _BILLED = len(OUTCOMES) + 2 + len(SUMMED)
 _REST = (0,) * (len(COUNTED) - _BILLED)
 MILLION = 1_000_000

@@ -47,6 +47,14 @@ MEASURED = ("steps", "idle_passes", "accepted_delivered", "drafted_tokens", "acc
 """Summed over requests whose figures are the engine's last word, as are timings, histograms and proposers."""
 TIMINGS = ("queue", "prefill", "decode", "draft", "verify", "coordination", "share")
 """decode = draft + verify + coordination; `share`: of the passes it took part in, by rows."""
+COUNTED = (
+    *("requests", *OUTCOMES, "adjust_micros"),
+    *SUMMED,
+    *("measured_requests", "decode_tokens", *MEASURED),
+    *(f"{name}_us" for name in TIMINGS),
+    *("drafting_requests", "acceptance_ppm"),
+)
+"""All whole numbers that are summed, in the order of `Facts.sums` and of the roll-ups' columns."""
 MINUTE_RANGE = timedelta(hours=24)
 """The longest range that may be asked in buckets of less than an hour: these are read from rows."""
 
