@@ -56,7 +56,7 @@ async def create(request: Request) -> Response:
     asked = await body(request, NewDeployment)
     wanted = await _with_model(request, asked.document, None)
     if _is_dry_run(request):
-        return JSONResponse((await _plan(request, None, wanted)).told())
+        return JSONResponse((await plan(request, None, wanted)).told())
     reason = asked.reason or reason_in(request.headers) or "Created."
     config = wanted.speculation.model_dump(mode="json")
     async with changing(request) as session:
@@ -72,19 +72,19 @@ async def create(request: Request) -> Response:
 
 @router.get("/{deployment_id}")
 async def retrieve(request: Request, deployment_id: str) -> Response:
-    return _answer(request, await _read(request, deployment_id))
+    return _answer(request, await read_one(request, deployment_id))
 
 
 @router.patch("/{deployment_id}")
 async def update(request: Request, deployment_id: str) -> Response:
     patch, reason = patch_and_reason(await request.body())
     reason = reason or reason_in(request.headers)
-    read = await _read(request, deployment_id)
+    read = await read_one(request, deployment_id)
     require_match(request, read[0].version)
     wanted = await _with_model(request, changed(settable(*read), patch), read[0])
     if _is_dry_run(request):
-        return answer((await _plan(request, read, wanted)).told(), read[0].version)
-    return await _change(request, read, wanted, "deployment.updated", require_reason(reason))
+        return answer((await plan(request, read, wanted)).told(), read[0].version)
+    return await change(request, read, wanted, "deployment.updated", require_reason(reason))
 
 
 @router.delete("/{deployment_id}")
@@ -113,18 +113,23 @@ async def versions(request: Request, deployment_id: str) -> dict[str, Any]:
 async def rollback(request: Request, deployment_id: str) -> Response:
     """An old drafter configuration, as a new version."""
     asked = await body(request, Rollback)
-    read = await _read(request, deployment_id)
+    read = await read_one(request, deployment_id)
     match_if_given(request, read[0].version)
+    return await roll_back(request, read, asked)
+
+
+async def roll_back(request: Request, read: Found, asked: Rollback) -> Response:
+    """Raises InvalidRequest where there is no such version, PreconditionFailed as `change` does."""
     async with reading(request) as session:
-        old = await Deployments(session).version(deployment_id, asked.version)
+        old = await Deployments(session).version(read[0].id, asked.version)
     if old is None:
         told = f"There is no version {asked.version}; there are 1 to {read[1].version}."
         raise InvalidRequest(told, "version")
     wanted = changed(settable(*read) | {"speculation": dict(old.config)}, {})
-    return await _change(request, read, wanted, "deployment.rolled_back", asked.reason)
+    return await change(request, read, wanted, "deployment.rolled_back", asked.reason)
 
 
-async def _change(request: Request, read: Found, wanted: DeploymentDocument, action: str, reason: str) -> Response:
+async def change(request: Request, read: Found, wanted: DeploymentDocument, action: str, reason: str) -> Response:
     """Raises PreconditionFailed where somebody changed it since it was read."""
     if not Plan(settable(*read), wanted).differences:
         return _answer(request, read)
@@ -159,7 +164,7 @@ async def _with_model(request: Request, wanted: DeploymentDocument, old: Deploym
     return wanted if folder is None else wanted.model_copy(update={"model": str(folder)})
 
 
-async def _plan(request: Request, read: Found | None, wanted: DeploymentDocument) -> Plan:
+async def plan(request: Request, read: Found | None, wanted: DeploymentDocument) -> Plan:
     made = Plan(settable(*read) if read else None, wanted)
     facts = facts_of(_serving(request, read[0].id)) if read else None
     if facts is not None and facts.weights_bytes and not made.needs_load:
@@ -167,7 +172,7 @@ async def _plan(request: Request, read: Found | None, wanted: DeploymentDocument
     return replace(made, memory=estimated(spec_of(wanted), parts_of(request).settings.home))
 
 
-async def _read(request: Request, id: str) -> Found:
+async def read_one(request: Request, id: str) -> Found:
     async with reading(request) as session:
         return await _found(session, id)
 
