@@ -1,30 +1,67 @@
 """What a usage report is asked for, from a query string. Pure; all times are UTC.
 
 Buckets begin at multiples of their width since 1970 UTC; the first and the last are cut to the range asked for, so
-that a bucket's figures are those of exactly the time it names.
+that a bucket's figures are those of exactly the time it names. Each report has its words: what it groups by, what it
+filters by, how wide its buckets may be.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from gateway.errors import InvalidRequest
-from gateway.query import integer, read_query
+from gateway.query import Query, integer, read_query
 from storage.usage import Group, UsageQuery
 
-WIDTHS = {"1m": (60, 60, 1440), "1h": (3600, 24, 168), "1d": (86400, 7, 31)}
-"""Name → seconds, buckets by default, buckets at most."""
-GROUPS: dict[str, Group] = {
+SINGLES = ("start_time", "end_time", "bucket_width", "limit", "page", "format")
+LATEST = 253_402_300_800
+"""The year 10000, where datetimes end."""
+Width = tuple[int, int, int]
+"""Seconds, buckets by default, buckets at most."""
+Widths = Mapping[str, Width]
+WIDTHS: Widths = {"1m": (60, 60, 1440), "1h": (3600, 24, 168), "1d": (86400, 7, 31)}
+GROUPS: Mapping[str, Group] = {
     "project_id": "project_id",
     "api_key_id": "key_id",
     "model": "model",
     "organization_id": "tenant_id",
+    "deployment_id": "deployment_id",
+    "drafter_version": "config_version",
+    "workload": "workload",
+    "cohort": "cohort",
 }
-LISTS = ("group_by", "project_ids", "api_key_ids", "models")
-SINGLES = ("start_time", "end_time", "bucket_width", "limit", "page")
-LATEST = 253_402_300_800
-"""The year 10000, where datetimes end."""
+"""Member of a result → what storage calls it."""
+FILTERS: Mapping[str, Group] = {
+    "project_ids": "project_id",
+    "api_key_ids": "key_id",
+    "models": "model",
+    "deployment_ids": "deployment_id",
+    "drafter_versions": "config_version",
+    "workloads": "workload",
+    "cohorts": "cohort",
+}
+ALIKE = ("user_id", "batch", "service_tier", "api_source")
+"""OpenAI's groups of which everything here is in one: requests are made by keys, at once, in one tier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What one report understands."""
+
+    widths: Widths
+    groups: tuple[str, ...]
+    filters: tuple[str, ...]
+
+
+COMPLETIONS = Words(WIDTHS, (*GROUPS, *ALIKE), (*FILTERS, "user_ids"))
+SPECULATION = Words(WIDTHS, (*GROUPS, "proposer"), tuple(FILTERS))
+COSTS = Words(
+    {"1d": (86400, 7, 180)},
+    ("project_id", "line_item", "api_key_id", "organization_id", "user_id", "api_source"),
+    ("project_ids", "api_key_ids", "line_items"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +74,11 @@ class ReportQuery:
     first: int
     limit: int
     group_by: tuple[str, ...]
-    project_ids: tuple[str, ...]
-    api_key_ids: tuple[str, ...]
-    models: tuple[str, ...]
+    filters: Mapping[str, tuple[str, ...]]
+    is_batch: bool = False
+    """Asked for batch jobs alone, of which there are none."""
+    format: str | None = None
+    """`csv` or `json`, where it was asked for."""
 
     @property
     def buckets(self) -> list[tuple[int, int]]:
@@ -52,45 +91,51 @@ class ReportQuery:
         following = self.first + self.limit * self.width
         return f"page_{following}" if following < self.end else None
 
+    @property
+    def asks_for_nothing(self) -> bool:
+        """No request here is of a user or a batch."""
+        return self.is_batch or bool(self.filters.get("user_ids"))
+
     def for_storage(self, tenant_id: str | None = None) -> UsageQuery:
         """`tenant_id`: the only tenant it may tell of; None: it tells of all."""
         buckets = self.buckets
+        wanted: dict[str, Any] = {
+            f"{FILTERS[name]}s": [int(value) if name == "drafter_versions" else value for value in values]
+            for name, values in self.filters.items()
+            if name in FILTERS
+        }
         return UsageQuery(
             start=utc(buckets[0][0]),
             end=utc(buckets[-1][1]),
             width=timedelta(seconds=self.width),
-            group_by=[GROUPS[name] for name in self.group_by],
+            group_by=[GROUPS[name] for name in self.group_by if name in GROUPS],
             tenant_ids=() if tenant_id is None else (tenant_id,),
-            project_ids=self.project_ids,
-            key_ids=self.api_key_ids,
-            models=self.models,
+            **wanted,
         )
 
 
-def parse_query(items: Iterable[tuple[str, str]], now: int) -> ReportQuery:
+def parse_query(items: Iterable[tuple[str, str]], now: int, words: Words = COMPLETIONS) -> ReportQuery:
     """Lists are read with and without `[]`. Raises InvalidRequest, also for what this report cannot filter by."""
-    query = read_query(items, SINGLES, LISTS)
-    singles, lists = query.singles, query.lists
-    width, default_limit, max_limit = _width(singles.get("bucket_width", "1d"))
-    start, end = _range(singles, width, now)
+    singles = (*SINGLES, "batch") if "batch" in words.groups else SINGLES
+    query = read_query(items, singles, ("group_by", *words.filters))
+    width, default_limit, max_limit = _width(query, words.widths)
+    start, end = _range(query.singles, width, now)
     first = start - start % width
     return ReportQuery(
         start=start,
         end=end,
         width=width,
-        first=_page(singles["page"], first, end, width) if "page" in singles else first,
-        limit=integer("limit", singles["limit"], 1, max_limit) if "limit" in singles else default_limit,
-        group_by=_groups(lists["group_by"]),
-        project_ids=tuple(lists["project_ids"]),
-        api_key_ids=tuple(lists["api_key_ids"]),
-        models=tuple(lists["models"]),
+        first=_page(query.singles["page"], first, end, width) if "page" in query.singles else first,
+        limit=query.integer("limit", 1, max_limit) or default_limit,
+        group_by=_groups(query.lists["group_by"], words.groups),
+        filters=_filters(query, words.filters),
+        is_batch=query.one_of("batch", "true", "false") == "true",
+        format=query.one_of("format", "csv", "json"),
     )
 
 
-def _width(name: str) -> tuple[int, int, int]:
-    if name not in WIDTHS:
-        raise InvalidRequest(f"Invalid bucket_width: use one of {', '.join(WIDTHS)}.", "bucket_width")
-    return WIDTHS[name]
+def _width(query: Query, widths: Widths) -> Width:
+    return widths[query.one_of("bucket_width", *widths) or "1d"]
 
 
 def _range(singles: Mapping[str, str], width: int, now: int) -> tuple[int, int]:
@@ -115,11 +160,17 @@ def _page(token: str, first: int, end: int, width: int) -> int:
     return at
 
 
-def _groups(names: Sequence[str]) -> tuple[str, ...]:
+def _groups(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     for name in names:
-        if name not in GROUPS:
-            raise InvalidRequest(f"Invalid group_by: use {', '.join(GROUPS)}.", "group_by")
+        if name not in known:
+            raise InvalidRequest(f"Invalid group_by: use {', '.join(known)}.", "group_by")
     return tuple(dict.fromkeys(names))
+
+
+def _filters(query: Query, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    for text in query.lists.get("drafter_versions", ()):
+        integer("drafter_versions", text, 0, 2**31 - 1)
+    return {name: tuple(query.lists[name]) for name in names if query.lists[name]}
 
 
 def utc(seconds: int) -> datetime:

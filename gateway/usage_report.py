@@ -1,92 +1,89 @@
-"""The usage report: rows of the ledger in OpenAI's page of buckets. Pure.
+"""Reports as they are asked for: read from storage, told by `gateway.reports`. For the API and the dashboard alike.
 
-Beside OpenAI's members every result has `speculation`.
+`tenant_id` is the only tenant that a report may tell of; None: it tells of all.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
 
-from gateway.usage_query import GROUPS, ReportQuery, utc
-from storage.usage import ProposerTotals, UsageRow
+from gateway.reports import completions, speculation
+from gateway.reports.break_even import Spent, break_even, by_deployment
+from gateway.reports.figures import Object
+from gateway.reports.pages import Report
+from gateway.usage_query import ReportQuery, utc
+from storage.database import Session
+from storage.models import EPOCH
+from storage.rollups.facts import Facts
+from storage.usage import Group, ProposerTotals, Usage, UsageQuery, UsageReport, UsageRow, merged
 
-
-def page(query: ReportQuery, rows: Sequence[UsageRow]) -> dict[str, Any]:
-    """The answer: every bucket of the page, also those without a request."""
-    return {
-        "object": "page",
-        "data": [_bucket(query, start, end, rows) for start, end in query.buckets],
-        "has_more": query.next_page is not None,
-        "next_page": query.next_page,
-    }
-
-
-def _bucket(query: ReportQuery, start: int, end: int, rows: Sequence[UsageRow]) -> dict[str, Any]:
-    of_bucket = utc(start - start % query.width)
-    return {
-        "object": "bucket",
-        "start_time": start,
-        "end_time": end,
-        "start_time_iso": _iso(start),
-        "end_time_iso": _iso(end),
-        "results": [result(row) for row in rows if row.bucket == of_bucket],
-    }
+NOTHING = Facts().as_row(EPOCH, {})
+"""What no request used: told in any report, it has every member."""
+CONTROL = "control"
+PARTS: tuple[Group, ...] = ("deployment_id", "cohort")
+"""What a group must be split by to say whether speculation pays."""
+Told = Iterable[tuple[datetime, Object]]
+"""Results, by the start of their bucket."""
 
 
-def result(row: UsageRow) -> dict[str, Any]:
-    """One group of one bucket."""
-    sums = row.sums
-    return {
-        "object": "organization.usage.completions.result",
-        "input_tokens": sums["prompt_tokens"],
-        "input_cached_tokens": sums["cached_tokens"],
-        "input_uncached_tokens": sums["prompt_tokens"] - sums["cached_tokens"],
-        "output_tokens": sums["completion_tokens"],
-        "num_model_requests": row.requests,
-        **{name: row.group.get(column) for name, column in GROUPS.items()},
-        "user_id": None,
-        "batch": None,
-        "service_tier": None,
-        "speculation": _speculation(row),
-    }
+async def completions_report(session: Session, query: ReportQuery, tenant_id: str | None) -> Report:
+    found = await _read(session, query, query.for_storage(tenant_id))
+    told = ((row.bucket, completions.result(row, query)) for row in found.rows)
+    return _report(query, found, told, completions.result(NOTHING, query))
 
 
-def _speculation(row: UsageRow) -> dict[str, Any]:
-    sums = row.sums
-    return {
-        "visible_output_tokens": sums["visible_tokens"],
-        "generated_tokens": sums["generated_tokens"],
-        "delivered_tokens": sums["delivered_tokens"],
-        "prediction_tokens": sums["prediction_tokens"],
-        "accepted_prediction_tokens": sums["accepted_prediction_tokens"],
-        "rejected_prediction_tokens": sums["rejected_prediction_tokens"],
-        "num_measured_requests": row.measured_requests,
-        "decode_tokens": row.decode_tokens,
-        "steps": sums["steps"],
-        "passes_saved": sums["accepted_delivered"],
-        "idle_passes": sums["idle_passes"],
-        "mean_accepted_length": _ratio(row.decode_tokens, sums["steps"]),
-        "drafted_tokens": sums["drafted_tokens"],
-        "accepted_tokens": sums["accepted_tokens"],
-        "rejected_tokens": sums["drafted_tokens"] - sums["accepted_tokens"],
-        "acceptance_rate": _ratio(sums["accepted_tokens"], sums["drafted_tokens"]),
-        "mean_request_acceptance_rate": row.mean_request_acceptance,
-        "by_proposer": {name: _proposer(totals) for name, totals in row.by_proposer.items()},
-    }
+async def proposers_report(session: Session, query: ReportQuery, tenant_id: str | None) -> Report:
+    """What `speculation_report` is, grouped by proposer."""
+    found = await _read(session, query, query.for_storage(tenant_id))
+    told = (
+        (row.bucket, speculation.proposer_result(row, name, totals))
+        for row in found.rows
+        for name, totals in row.by_proposer.items()
+    )
+    return _report(query, found, told, speculation.proposer_result(NOTHING, "", ProposerTotals()))
 
 
-def _proposer(totals: ProposerTotals) -> dict[str, Any]:
-    return {
-        "drafts": totals.drafts,
-        "drafted": totals.drafted,
-        "accepted": totals.accepted,
-        "rejected": totals.rejected,
-        "acceptance_rate": _ratio(totals.accepted, totals.drafted),
-    }
+async def speculation_report(session: Session, query: ReportQuery, tenant_id: str | None) -> Report:
+    """Controls are taken from every tenant; no more is told of them than how many they are and their time a token."""
+    asked = query.for_storage(tenant_id)
+    found = await _read(session, query, _in_parts(asked))
+    controls = await _controls(session, asked)
+
+    def tell(row: UsageRow, parts: Sequence[UsageRow]) -> Object:
+        speculating = by_deployment(part for part in parts if part.group["cohort"] != CONTROL)
+        return speculation.result(row, break_even(speculating, controls))
+
+    told = ((row.bucket, tell(row, parts)) for row, parts in _wholes(found.rows, asked.group_by))
+    return _report(query, found, told, tell(NOTHING, []))
 
 
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+async def _read(session: Session, query: ReportQuery, asked: UsageQuery) -> UsageReport:
+    usage = Usage(session)
+    return UsageReport([], await usage.rolled_up_through()) if query.asks_for_nothing else await usage.report(asked)
 
 
-def _iso(seconds: int) -> str:
-    return utc(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+async def _controls(session: Session, asked: UsageQuery) -> dict[str | None, Spent]:
+    """By deployment, of the whole range."""
+    every = UsageQuery(
+        asked.start, asked.end, None, ["deployment_id"], deployment_ids=asked.deployment_ids, cohorts=[CONTROL]
+    )
+    return by_deployment(await Usage(session).rows(every))
+
+
+def _in_parts(asked: UsageQuery) -> UsageQuery:
+    return replace(asked, group_by=list(dict.fromkeys((*asked.group_by, *PARTS))))
+
+
+def _wholes(parts: Iterable[UsageRow], group_by: Sequence[Group]) -> Iterator[tuple[UsageRow, Sequence[UsageRow]]]:
+    """Each group, and the parts of it; they follow each other, since rows are in the order of their groups."""
+    for (bucket, *values), found in groupby(parts, lambda row: (row.bucket, *(row.group[name] for name in group_by))):
+        rows = list(found)
+        yield merged(rows, bucket, dict(zip(group_by, values, strict=True))), rows
+
+
+def _report(query: ReportQuery, found: UsageReport, told: Told, template: Object) -> Report:
+    by_bucket: dict[datetime, list[Object]] = {utc(start - start % query.width): [] for start, _ in query.buckets}
+    for bucket, result in told:
+        by_bucket[bucket].append(result)
+    return Report(query, list(by_bucket.values()), found.rolled_up_through, template)

@@ -6,15 +6,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from gateway.query import Query
 from gateway.reports.csv import lines
 
 TYPE = "text/csv"
 
 
-def wants_csv(request: Request, query: Query) -> bool:
-    """Raises InvalidRequest for another format."""
-    asked = query.one_of("format", "csv", "json")
+def wants_csv(request: Request, asked: str | None) -> bool:
+    """`asked`: the query's `format`, where it has one."""
     return asked == "csv" if asked else TYPE in request.headers.get("accept", "")
 
 

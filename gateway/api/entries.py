@@ -28,7 +28,7 @@ MOST = 1000
 @router.get("/v1/organization/usage/entries")
 async def list_entries(request: Request) -> Response:
     query = read_query(request.query_params.multi_items(), SINGLES)
-    is_csv = wants_csv(request, query)
+    is_csv = wants_csv(request, query.one_of("format", "csv", "json"))
     limit = query.integer("limit", 1, MOST) or MOST
     async with reading(request, 30.0) as session:
         tenant_id = await reported_organization(request, session)

@@ -54,6 +54,7 @@ SCHEMAS: Object = {
     "ModelList": object_of("list", data={"type": "array", "items": ref("Model")}),
     "Key": object_of("key", id=STRING, kind=STRING, scopes={"type": "array"}, limits={"type": "array"}),
     "UsagePage": object_of("page", data={"type": "array"}, has_more={"type": "boolean"}),
+    "UsageEntry": object_of("usage.entry", id=STRING, kind=STRING, at=COUNT, request_id=STRING),
     "Project": object_of("organization.project", id=STRING, name=STRING, status=STRING, version=COUNT),
     "ServiceAccount": object_of("organization.project.service_account", id=STRING, name=STRING, version=COUNT),
     "ApiKey": object_of("organization.project.api_key", id=STRING, redacted_value=STRING, version=COUNT),

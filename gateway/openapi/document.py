@@ -50,6 +50,8 @@ def _responses(operation: Operation) -> Object:
     content: Object = {"text/plain" if operation.is_text else "application/json": {"schema": operation.answer}}
     if operation.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
+    if operation.is_table:
+        content["text/csv"] = {"schema": {"type": "string"}}
     refused = {"description": "Refused; the code says why", "content": {"application/json": {"schema": ref("Error")}}}
     return {"200": {"description": operation.summary, "content": content}, "4XX": refused, "5XX": refused}
 

@@ -29,6 +29,8 @@ class Operation:
     is_patch: bool = False
     """The body is a merge patch: any part of `body`, each member may be null."""
     streams: bool = False
+    is_table: bool = False
+    """Answered as CSV too."""
     body_may_be_left_out: bool = False
     is_text: bool = False
     """The answer is plain text."""
@@ -52,7 +54,21 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/v1/models/{model:path}"): Operation("One model", ref("Model")),
     ("GET", "/v1/key"): Operation("What the key may do, and how its limits stand", ref("Key")),
     ("GET", "/v1/organization/usage/completions"): Operation(
-        "Usage and what speculation did", ref("UsagePage"), None, (*p.USAGE, p.ORGANIZATION)
+        "Usage, in OpenAI's shape", ref("UsagePage"), None, (*p.COMPLETIONS, p.ORGANIZATION), is_table=True
+    ),
+    ("GET", "/v1/organization/usage/speculation"): Operation(
+        "What speculation did, and whether it pays",
+        ref("UsagePage"),
+        None,
+        (*p.SPECULATION, p.ORGANIZATION),
+        is_table=True,
+    ),
+    ("GET", "/v1/organization/usage/entries"): Operation(
+        "Settlements and adjustments one by one",
+        list_of("UsageEntry"),
+        None,
+        (*p.ENTRIES, p.ORGANIZATION),
+        is_table=True,
     ),
     ("GET", "/v1/organization/audit_logs"): Operation(
         "What was changed, newest first", list_of("AuditLog"), None, (*p.AUDIT, p.ORGANIZATION)

@@ -4,7 +4,9 @@ from typing import Any
 
 from gateway.openai.fields import NO_NUL
 from gateway.query import MAX_PAGE
-from gateway.usage_query import GROUPS, LATEST, WIDTHS
+from gateway.usage_query import COMPLETIONS as OF_COMPLETIONS
+from gateway.usage_query import LATEST, Words
+from gateway.usage_query import SPECULATION as OF_SPECULATION
 
 Object = dict[str, Any]
 TEXT: Object = {"type": "string", "minLength": 1, "pattern": NO_NUL}
@@ -38,14 +40,33 @@ ORDER = query("order", {"enum": ["asc", "desc"]})
 ARCHIVED = query("include_archived", FLAG)
 ACCESS = query("owner_project_access", {"enum": ["active", "inactive", "any"]})
 DRY_RUN = query("dry_run", FLAG, "Say what would change, and change nothing.")
-USAGE = (
-    query("start_time", SECOND, "Unix seconds, UTC; inclusive.", required=True),
-    query("end_time", {"type": "integer", "minimum": 1, "maximum": LATEST - 1}, "After start_time; exclusive."),
-    query("bucket_width", {"enum": list(WIDTHS)}),
-    query("limit", {"type": "integer", "minimum": 1, "maximum": max(most for _, _, most in WIDTHS.values())}),
-    query("page", {"type": "string", "pattern": r"^page_[0-9]{1,12}$"}, "next_page of the same query."),
-    query("group_by", several({"enum": list(GROUPS)})),
-    *(query(name, several(TEXT)) for name in ("project_ids", "api_key_ids", "models")),
+END = query("end_time", {"type": "integer", "minimum": 1, "maximum": LATEST - 1}, "After start_time; exclusive.")
+FORMAT = query("format", {"enum": ["json", "csv"]}, "Or as Accept says.")
+
+
+def report(words: Words) -> tuple[Object, ...]:
+    """What one of the usage reports may be asked."""
+    versions = several({"type": "integer", "minimum": 0, "maximum": 2**31 - 1})
+    return (
+        query("start_time", SECOND, "Unix seconds, UTC; inclusive.", required=True),
+        END,
+        query("bucket_width", {"enum": list(words.widths)}),
+        query("limit", {"type": "integer", "minimum": 1, "maximum": max(most for *_, most in words.widths.values())}),
+        query("page", {"type": "string", "pattern": r"^page_[0-9]{1,12}$"}, "next_page of the same query."),
+        query("group_by", several({"enum": list(words.groups)})),
+        *(query(name, versions if name == "drafter_versions" else several(TEXT)) for name in words.filters),
+        FORMAT,
+    )
+
+
+COMPLETIONS = (*report(OF_COMPLETIONS), query("batch", FLAG))
+SPECULATION = report(OF_SPECULATION)
+ENTRIES = (
+    query("start_time", SECOND, "Unix seconds, UTC; inclusive."),
+    END,
+    query("after", TEXT, "The last id of the page before."),
+    query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}),
+    FORMAT,
 )
 AUDIT = (
     *PAGE,

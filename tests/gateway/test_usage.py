@@ -96,10 +96,11 @@ async def test_only_an_operator_reads_the_report(tmp_path: Path) -> None:
             assert (await stranger.get(PATH, params={"start_time": 0})).status_code == 401
         async with client(gateway.url, gateway.operator_key) as operator:
             assert (await operator.get(PATH, params={"start_time": 0})).status_code == 200
-            wrong = await operator.get(PATH, params={"start_time": 0, "group_by": "user_id"})
+            wrong = await operator.get(PATH, params={"start_time": 0, "group_by": "tenant_id"})
             assert wrong.status_code == 400
             assert wrong.json()["error"] == {
-                "message": "Invalid group_by: use project_id, api_key_id, model, organization_id.",
+                "message": "Invalid group_by: use project_id, api_key_id, model, organization_id, deployment_id, "
+                "drafter_version, workload, cohort, user_id, batch, service_tier, api_source.",
                 "type": "invalid_request_error",
                 "param": "group_by",
                 "code": "invalid_value",
