@@ -34,7 +34,7 @@ class Spool:
         os.fchmod(self._file, 0o600)
         self.pending: dict[str, Mapping[str, Any]] = {row["request_id"]: row for row in self._read()}
         """Request → its row, oldest first."""
-        self._end = len(self._content())
+        self._end = len(self._content()) + 1  # a line that was cut off stays apart from the next
         self._has_failed = False
         self._lines = Batches(self._store)
         self._reserve()

@@ -1,17 +1,22 @@
 """Units of work commit together or not at all, whatever ends them; an absent database says so quickly."""
 
 import asyncio
+import os
 import random
 import socket
 import time
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError, InternalError
 
 from storage import Database, StorageAway
 from storage.api_keys import ApiKeys
+from storage.inline_sqlite import COMMITS_A_CHECKPOINT
+from storage.models import tenants
 from storage.tenants import Tenants
 
 pytestmark = pytest.mark.anyio
@@ -168,3 +173,18 @@ async def test_ping_answers_or_gives_up_within_two_seconds(db: Database) -> None
             await away.ping()
         assert time.monotonic() - begun < 2
         await away.close()
+
+
+async def test_the_log_is_written_back_and_begun_anew(sqlite_url: str) -> None:
+    """Regression: it was never written back, and grew for as long as the gateway ran."""
+    db = await Database.open(sqlite_url)
+    await _pragma(db, "journal_mode")
+    sizes = []
+    for number in range(4 * COMMITS_A_CHECKPOINT):
+        db.append_now(tenants, {"id": f"t{number}", "name": "T", "created_at": datetime.now(UTC)})
+        if number % COMMITS_A_CHECKPOINT == COMMITS_A_CHECKPOINT - 1:
+            await asyncio.sleep(0.2)
+            sizes.append(os.stat(f"{make_url(sqlite_url).database}-wal").st_size)
+    assert sizes[0] > 2**20
+    assert sizes[-1] < 1.5 * sizes[0]
+    await db.close()
