@@ -68,12 +68,14 @@ async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
             await _use_every_route(gateway, asked)
             await _say_it_all(gateway, asked)
             stored = await _stored(gateway)
+            scraped = await _scraped(gateway)
         files = _files(tmp_path)
     secrets = [key.split("-", 3)[3] for key in asked.keys]
     assert len(secrets) > 40
     for canary in (TEXT, OUTPUT, *secrets):
         assert canary not in log.getvalue()
         assert canary not in stored
+        assert canary not in scraped
         assert canary.encode() not in files
     for secret in secrets:
         assert not [told for told in asked.told if secret in told]
@@ -124,6 +126,15 @@ async def _say_it_all(gateway: Gateway, asked: Asked) -> None:
             asked.note(await operator.get(f"/v1/organization/projects/{name}"))
             asked.note(await operator.get(f"/admin/v1/tenants/{name}"))
             asked.note(await operator.get("/v1/models", headers={"openai-organization": name}))
+
+
+async def _scraped(gateway: Gateway) -> str:
+    """After everything was said; public ids of keys are no labels either."""
+    async with client(gateway.url, gateway.operator_key) as operator:
+        text = (await operator.get("/metrics")).text
+    assert 'specgate_requests_total{' in text
+    assert gateway.key.split("-")[2] not in text
+    return text
 
 
 async def _stored(gateway: Gateway) -> str:
