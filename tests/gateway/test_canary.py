@@ -132,7 +132,7 @@ async def _scraped(gateway: Gateway) -> str:
     """After everything was said; public ids of keys are no labels either."""
     async with client(gateway.url, gateway.operator_key) as operator:
         text = (await operator.get("/metrics")).text
-    assert 'specgate_requests_total{' in text
+    assert "specgate_requests_total{" in text
     assert gateway.key.split("-")[2] not in text
     return text
 
