@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
 
 from storage.schema import upgrade
 from tests.benchmarks import targets
@@ -76,6 +77,41 @@ def test_one_that_dies_costs_its_own_answers_and_comes_back(running: Served) -> 
     wait_for(lambda: len(workers(running)) == 2, 30)
     assert second in workers(running)
     assert "Worker 0 ended with exit code -9 and is started again." in running.output
+
+
+def counted(parent: Served) -> float:
+    """Requests, as whichever process takes the scrape has it."""
+    with parent.client("operator_key") as client:
+        found = parse(client.get("/metrics").text)
+    return sum(one.value for family in found for one in family.samples if one.name == "specgate_requests_total")
+
+
+def test_no_counter_falls_whoever_is_scraped_and_whoever_dies(running: Served, database: str) -> None:
+    files = [running.home / "metrics" / f"counter_{index}.db" for index in range(2)]
+    seen = [0.0]
+
+    def grew(asked: int) -> bool:
+        seen.append(counted(running))
+        assert seen == sorted(seen)
+        return seen[-1] == asked
+
+    def all_counted(asked: int) -> None:
+        for _ in range(4):  # by either
+            wait_for(lambda: grew(asked), 5, "everything is counted")
+
+    asked = 0
+    while asked < 6 or not all(file.exists() for file in files):
+        assert ask(running) == 200
+        asked += 1
+    all_counted(asked)
+    for victim in workers(running):
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: not is_alive(victim), 5)  # noqa: B023 - called at once
+        wait_for(lambda: len(workers(running)) == 2, 30)
+        assert ask(running) == 200
+        asked += 1
+        all_counted(asked)
+    assert sorted(running.home.glob("metrics/counter_*")) == files
 
 
 def test_they_end_with_their_parent_however_it_ends(running: Served) -> None:
