@@ -9,6 +9,7 @@ from inference.speculation_config import (
     LookupConfig,
     PredictionConfig,
     SpeculationConfig,
+    SuffixConfig,
 )
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "LookupConfig",
     "PredictionConfig",
     "SpeculationConfig",
+    "SuffixConfig",
 ]
 
 

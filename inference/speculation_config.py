@@ -37,6 +37,20 @@ class LookupConfig(Value):
         return self
 
 
+class SuffixConfig(Value):
+    """The longest suffix that stood before: in the request's own prompt and output, or its tenant's outputs too."""
+
+    enabled: bool = False
+    min_match: int = Field(default=2, ge=1, le=64)
+    """Tokens that must have stood before."""
+    factor: float = Field(default=2.0, gt=0.0, le=64.0)
+    """A match of m tokens is drafted from for up to factor x m tokens."""
+    length: int | None = Field(default=None, ge=1, le=LONGEST_DRAFT)
+    """Tokens it proposes a step at most. None: as many as `adaptive.maximum`."""
+    scope: Literal["request", "tenant"] = "request"
+    """Whose text it learns from: tenant means outputs under the same cache salt."""
+
+
 class AdaptiveConfig(Value):
     """How many tokens to draft. `schedule`: the 8 → 64 ladder alone; `cost`: the ladder bounded by what pays."""
 
@@ -66,5 +80,6 @@ class SpeculationConfig(Value):
     verification: Literal["coupled"] = "coupled"
     prediction: PredictionConfig = PredictionConfig()
     lookup: LookupConfig = LookupConfig()
+    suffix: SuffixConfig = SuffixConfig()
     adaptive: AdaptiveConfig = AdaptiveConfig()
     auto_disable: AutoDisableConfig = AutoDisableConfig()

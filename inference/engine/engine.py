@@ -219,6 +219,8 @@ class Engine:
     def _finish(self, seq: Sequence, delivered: list[int], reason: FinishReason) -> StepOutput:
         tally = self._tallies.pop(seq)
         self._scheduler.remove(seq)
+        if seq.speculate:
+            self._drafter.finish(_draft_item(seq))
         output = self._output(seq, delivered, seq.text.finish())
         usage = tally.usage(seq, self._clock())
         del self._emitted[seq]
@@ -252,4 +254,5 @@ def _draft_item(seq: Sequence) -> DraftItem:
         memory=seq.memory,
         prediction=seq.prediction,
         strict_resync=seq.strict_resync,
+        cache_salt=seq.cache_salt,
     )

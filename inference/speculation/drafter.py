@@ -3,6 +3,7 @@
 Never raises: whatever goes wrong in a proposer costs its draft, never a request. Knows no model and no scheduler.
 """
 
+import logging
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from inference.speculation.cascade import Cascade
 from inference.speculation.draft_length import DraftLength, Load
 from inference.speculation.guard import Guard
 from inference.speculation.pass_cost import PassCost
-from inference.speculation.proposer import NO_DRAFT, DraftBatch, DraftItem, Proposal, Proposer
+from inference.speculation.proposer import NO_DRAFT, DraftBatch, DraftItem, Learner, Proposal, Proposer
 
 
 class Drafter:
@@ -25,6 +26,7 @@ class Drafter:
         self.config = config
         self._resting = {one.name: Resting(one, limit_of(one.name, config.auto_disable)) for one in proposers}
         self._guards = [Guard(resting, vocab_size) for resting in self._resting.values()]
+        self._learners = [one for one in proposers if isinstance(one, Learner)]
         self._length = DraftLength(config.adaptive, cost)
         self._cascade = Cascade(self._guards, self._length)
 
@@ -56,6 +58,16 @@ class Drafter:
         if draft:
             self._length.observe(memory, draft, accepted)
             self._resting[draft.proposer].observe(len(draft), accepted)
+
+    def finish(self, item: DraftItem) -> None:
+        """The sequence ended, and nothing more is drafted for it."""
+        for learner in self._learners:
+            try:
+                learner.finish(item)
+            except Exception as fault:  # noqa: BLE001  what it does not learn costs drafts, never a request
+                logging.getLogger(__name__).warning(
+                    "proposer %s learnt nothing: %s", learner.name, type(fault).__name__
+                )
 
     def _is_crowded(self, running: int) -> bool:
         most = self.config.auto_disable.max_running

@@ -7,11 +7,11 @@ is nothing to free and nothing that one request could see of another. A proposer
 
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from inference.sequence import NO_DRAFT, Prediction, Proposal
 
-__all__ = ["NO_DRAFT", "DraftBatch", "DraftItem", "Proposal", "Proposer"]
+__all__ = ["NO_DRAFT", "DraftBatch", "DraftItem", "Learner", "Proposal", "Proposer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class DraftItem:
     """The proposer's own notes live under its `name`."""
     prediction: Prediction | None = None
     strict_resync: bool = False
+    cache_salt: str = ""
+    """Opaque; what a proposer learns from one sequence it may use for others of the same salt alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +46,10 @@ class Proposer(Protocol):
     name: str
 
     def propose(self, batch: DraftBatch) -> list[Proposal]: ...
+
+
+@runtime_checkable
+class Learner(Proposer, Protocol):
+    """One that learns from sequences that ended."""
+
+    def finish(self, item: DraftItem) -> None: ...

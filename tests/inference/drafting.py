@@ -23,6 +23,7 @@ class Writer:
         prompt: Items[int] = (),
         prediction: Prediction | None = None,
         strict_resync: bool = False,
+        cache_salt: str = "",
     ) -> None:
         self.tokens = list(prompt)
         self.memory: dict[str, Any] = {}
@@ -30,9 +31,18 @@ class Writer:
         self._prompt_len = len(prompt)
         self._prediction = prediction
         self._strict_resync = strict_resync
+        self._cache_salt = cache_salt
 
     def item(self, max_tokens: int = 100) -> DraftItem:
-        return DraftItem(self.tokens, self._prompt_len, max_tokens, self.memory, self._prediction, self._strict_resync)
+        return DraftItem(
+            self.tokens,
+            self._prompt_len,
+            max_tokens,
+            self.memory,
+            self._prediction,
+            self._strict_resync,
+            self._cache_salt,
+        )
 
     def emit(self, *tokens: int) -> "Writer":
         self.tokens.extend(tokens)

@@ -10,7 +10,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from inference.config import AdaptiveConfig, EngineConfig, LookupConfig, PredictionConfig, SpeculationConfig
+from inference.config import (
+    AdaptiveConfig,
+    EngineConfig,
+    LookupConfig,
+    PredictionConfig,
+    SpeculationConfig,
+    SuffixConfig,
+)
 from inference.engine.engine import Engine
 from inference.model.loaded_model import LoadedModel
 from inference.model.loader import load_model
@@ -49,6 +56,7 @@ OFF = SpeculationConfig(enabled=False)
 SCHEDULE = AdaptiveConfig(mode="schedule")
 PREDICTION = SpeculationConfig(lookup=LookupConfig(enabled=False), adaptive=SCHEDULE)
 LOOKUP = SpeculationConfig(prediction=PredictionConfig(enabled=False), adaptive=SCHEDULE)
+SUFFIX = LOOKUP.model_copy(update={"lookup": LookupConfig(enabled=False), "suffix": SuffixConfig(enabled=True)})
 BOTH = SpeculationConfig(adaptive=SCHEDULE)
 TEMPERATURES = [0.0, 0.7, 1.0]
 LENGTH = 32
@@ -163,12 +171,15 @@ def test_a_prediction_changes_no_token(bench: Bench, temperature: float) -> None
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
-def test_lookup_changes_no_token(bench: Bench, temperature: float) -> None:
+@pytest.mark.parametrize(("drafter", "speculation"), [("lookup", LOOKUP), ("suffix", SUFFIX)])
+def test_the_requests_own_text_changes_no_token(
+    bench: Bench, drafter: str, speculation: SpeculationConfig, temperature: float
+) -> None:
     sampling = params(temperature)
-    tokens, usage = run(bench.engine(LOOKUP), [bench.sequence("lookup", sampling)])["lookup"]
-    bench.identity.assert_same("lookup", bench.prompt, bench.plain(sampling), tokens, sampling)
-    assert usage.speculation.by_proposer["lookup"].accepted > 0
-    assert usage.speculation.by_proposer["lookup"].rejected > 0
+    tokens, usage = run(bench.engine(speculation), [bench.sequence(drafter, sampling)])[drafter]
+    bench.identity.assert_same(drafter, bench.prompt, bench.plain(sampling), tokens, sampling)
+    assert usage.speculation.by_proposer[drafter].accepted > 0
+    assert usage.speculation.by_proposer[drafter].rejected > 0
 
 
 def test_a_batch_of_eight_is_eight_requests_alone(bench: Bench) -> None:
