@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import Response
 
-from gateway.dashboard import sign_in
+from gateway.dashboard import deployments, limits, overview, sign_in
 from gateway.dashboard.attempts import Attempts
 from gateway.dashboard.face import ASSETS, Face, face_of
 from gateway.dashboard.routing import PageRoute
@@ -26,7 +26,7 @@ async def nothing(request: Request) -> Response:
     raise NotFound("This address has no page. The address may be old, or mistyped.", "unknown_url")
 
 
-ROUTERS = (open_pages, sign_in.router, sign_in.with_key, rest)
+ROUTERS = (open_pages, sign_in.router, sign_in.with_key, overview.router, deployments.router, limits.router, rest)
 """The last one takes what no other did."""
 
 

@@ -80,6 +80,10 @@ def hour(at: datetime | float, zone: tzinfo) -> str:
     return _in(at, zone).strftime("%-d %b, %H:%M")
 
 
+def clock(at: datetime | float, zone: tzinfo) -> str:
+    return _in(at, zone).strftime("%H:%M")
+
+
 def told(value: object) -> str:
     """A setting's value."""
     if value is None:

@@ -1,0 +1,78 @@
+"""The overview's charts, from its figures. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import tzinfo
+
+from gateway.dashboard import words
+from gateway.dashboard.charts.columns import Column, Columns, Part, stacked
+from gateway.dashboard.charts.lines import Line, Lines, over_positions
+from gateway.dashboard.charts.spans import Bar, Span, spans
+from gateway.dashboard.filters import Width
+from gateway.reports.figures import Object
+
+LOOKS = {
+    "prediction": "s1",
+    "lookup": "s2",
+    "suffix": "s3",
+    "draft_model": "s4",
+    "eagle": "s5",
+    "eagle3": "s5",
+    "mtp": "s6",
+}
+MOST_POSITIONS = 24
+"""Later ones are rare, and in the table's download."""
+LATENCIES = {"queue": "Queue", "prefill": "Prefill", "decode": "Decode"}
+
+
+def look(proposer: str) -> str:
+    """Its class in the style sheet."""
+    return LOOKS.get(proposer, "s6")
+
+
+def proposers(series: Iterable[tuple[int, Object | None]]) -> list[str]:
+    """Those that drafted, in the order of their looks."""
+    found = {name for _, figures in series if figures for name in figures["by_proposer"]}
+    return sorted(found, key=lambda name: (look(name), name))
+
+
+def over_time(series: Sequence[tuple[int, Object | None]], width: Width, zone: tzinfo) -> Columns:
+    """Accepted below rejected, proposer upon proposer."""
+    names = proposers(series)
+    tell = words.hour if width == "hour" or zone.utcoffset(None) else words.day
+    return stacked(
+        [
+            Column(
+                words.day(start, zone) if width == "day" else words.clock(start, zone),
+                _parts(figures, names, tell(start, zone)),
+            )
+            for start, figures in series
+        ]
+    )
+
+
+def _parts(figures: Object | None, names: Sequence[str], when: str) -> list[Part]:
+    by_proposer: Mapping[str, Object] = figures["by_proposer"] if figures else {}
+    parts = []
+    for name in names:
+        if totals := by_proposer.get(name):
+            for which, kind in (("accepted", "kept"), ("rejected", "lost")):
+                told = f"{when}: {name}, {words.count(totals[which])} {which}"
+                parts.append(Part(f"{kind} {look(name)}", totals[which], told))
+    return parts
+
+
+def positions(total: Object) -> Lines:
+    """The share of drafts whose token at a position was kept."""
+    found = total["by_proposer"]
+    names = sorted(found, key=lambda name: (look(name), name))
+    return over_positions(
+        [Line(look(name), name, found[name]["acceptance_by_position"][:MOST_POSITIONS]) for name in names]
+    )
+
+
+def latencies(total: Object) -> list[Bar]:
+    """Seconds, p50 and p95; nothing where nothing was measured."""
+    found = {name: total["latency_us"][key] for key, name in LATENCIES.items()}
+    return spans(
+        [Span(name, one["p50"] / 1e6, one["p95"] / 1e6) for name, one in found.items() if one["p95"] is not None]
+    )

@@ -1,0 +1,30 @@
+"""How pages look: wide and narrow, light and dark; kept as pictures in build/screenshots."""
+
+import pytest
+
+from tests.browser.conftest import Served, Windows
+
+PAGES = {
+    "overview": "/dashboard",
+    "hours": "/dashboard?bucket=hour&zone=Europe/Berlin",
+    "deployments": "/dashboard/deployments",
+    "deployment": "/dashboard/deployments/dep_default",
+    "limits": "/dashboard/limits",
+    "not-found": "/dashboard/nothing/here",
+}
+SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_drawn(windows: Windows, served: Served, operator: str, size: str, scheme: str) -> None:
+    eye = windows.open(viewport=SIZES[size], color_scheme=scheme)
+    eye.open()
+    eye.shoot(f"sign-in-{size}-{scheme}")
+    eye.sign_in(operator)
+    for name, path in PAGES.items():
+        eye.open(path)
+        eye.shoot(f"{name}-{size}-{scheme}")
+        width = eye.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= SIZES[size]["width"], f"{name} is wider than the window"
