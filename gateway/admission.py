@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from gateway.auth import Principal
 from gateway.errors import EngineUnavailable, from_storage
-from gateway.limits.ask import Ask
+from gateway.limits.ask import Ask, Size
 from gateway.limits.terms import TermsOf
 from gateway.limits.told import error, headers
 from storage import StorageError
@@ -24,6 +24,8 @@ from storage.values import Figures
 
 log = logging.getLogger("specgate.admission")
 T = TypeVar("T")
+SOON = 0.05
+"""Seconds after which a request that still runs holds no more than it can come to."""
 
 
 class Grant:
@@ -40,6 +42,8 @@ class Grant:
         self.is_refused = False
         """It was admitted, and then found to be more than there is."""
         self.correcting: asyncio.Task[Refusal | None] | None = None
+        self.lowering: asyncio.TimerHandle | None = None
+        """Less is to be held, soon."""
         self.is_corrected = False
 
     def ran(self, figures: Figures) -> None:
@@ -72,20 +76,31 @@ class Admission:
         try:
             yield
         finally:
-            releasing = self._go_on(self._let_go(grant))
-            await asyncio.wait({releasing}, timeout=self._patience)
+            if not self._let_go_now(grant):
+                await asyncio.wait({self._go_on(self._let_go(grant))}, timeout=self._patience)
 
     async def correct(self, grant: Grant, sizes: Sequence[tuple[int, int]]) -> None:
-        """Once the engine has counted. Raises RateLimited, QuotaExceeded where it is more than there is."""
-        if grant.reservation is None or grant.is_corrected:
+        """Once the engine has counted. Raises RateLimited, QuotaExceeded where it is more than there is.
+
+        Nobody waits for less to be held, and of a request that soon ends the release alone says what it was.
+        """
+        if grant.is_corrected:
+            return
+        if grant.reservation is None:
+            grant.is_corrected = True
+            return
+        size = grant.ask.known(sizes)
+        if grant.reservation.claim.covers(size.input_tokens, size.output_tokens):
+            grant.is_corrected = True
+            grant.lowering = asyncio.get_running_loop().call_later(SOON, self._lower, grant, size)
             return
         if grant.correcting is None:
-            grant.correcting = self._go_on(self._adjust(grant, sizes))
+            grant.correcting = self._go_on(self._adjust(grant, size))
         try:
             async with asyncio.timeout(self._patience):
                 refused = await asyncio.shield(grant.correcting)
         except (StorageError, TimeoutError) as problem:
-            # The guess was more than enough, so what is held covers it.
+            # What is held is nearly as much.
             log.warning("claim not corrected", extra={"fields": _told(grant, problem)})
             refused = None
         grant.is_corrected = True
@@ -108,19 +123,28 @@ class Admission:
         await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _reserve(self, grant: Grant, claim: Claim) -> None:
+        answer = self._reserved_now(claim) or await self._reserved(claim)
+        if isinstance(answer, Refusal):
+            raise error(answer)
+        self._held[claim.id] = grant
+        grant.reservation, grant.headers = answer, headers(answer.standings)
+
+    def _reserved_now(self, claim: Claim) -> Reservation | Refusal | None:
+        try:
+            return self._limiter.reserve_now(claim)
+        except StorageError as problem:
+            raise from_storage(problem) from problem
+
+    async def _reserved(self, claim: Claim) -> Reservation | Refusal:
         reserving = self._go_on(self._limiter.reserve(claim))
         try:
             async with asyncio.timeout(self._patience):
-                answer = await asyncio.shield(reserving)
+                return await asyncio.shield(reserving)
         except BaseException as problem:
             self._go_on(self._undo(reserving))
             if isinstance(problem, (StorageError, TimeoutError)):
                 raise from_storage(problem) from problem
             raise
-        if isinstance(answer, Refusal):
-            raise error(answer)
-        self._held[claim.id] = grant
-        grant.reservation, grant.headers = answer, headers(answer.standings)
 
     async def _undo(self, reserving: "asyncio.Task[Reservation | Refusal]") -> None:
         await asyncio.wait({reserving})
@@ -129,14 +153,38 @@ class Admission:
             if isinstance(answer, Reservation):
                 await self._release(answer, None)
 
-    async def _adjust(self, grant: Grant, sizes: Sequence[tuple[int, int]]) -> Refusal | None:
+    def _lower(self, grant: Grant, size: Size) -> None:
+        grant.correcting = self._go_on(self._lowered(grant, size))
+
+    async def _lowered(self, grant: Grant, size: Size) -> None:
+        try:
+            await self._adjust(grant, size)
+        except StorageError as problem:
+            # What is held covers it.
+            log.warning("claim not corrected", extra={"fields": _told(grant, problem)})
+
+    async def _adjust(self, grant: Grant, size: Size) -> Refusal | None:
         assert grant.reservation is not None
-        size = grant.ask.known(sizes)
         answer = await self._limiter.adjust(grant.reservation, size.input_tokens, size.output_tokens)
         if isinstance(answer, Refusal):
             return answer
         grant.reservation = answer
         return None
+
+    def _let_go_now(self, grant: Grant) -> bool:
+        """False where something has to be waited for."""
+        assert grant.reservation is not None
+        if grant.lowering is not None:
+            grant.lowering.cancel()
+        if grant.correcting is not None or self._beating.locked():
+            return False
+        try:
+            is_released = self._limiter.release_now(grant.reservation, grant.used)
+        except StorageError:
+            return False
+        if is_released:
+            self._held.pop(grant.reservation.claim.id, None)
+        return is_released
 
     async def _let_go(self, grant: Grant) -> None:
         if grant.correcting is not None:

@@ -8,7 +8,7 @@ cancelled together with the connection, and the usage lost.
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,14 +25,17 @@ from gateway.limits.ask import Ask
 from gateway.metrics.of_request import settled_of
 from gateway.metrics.registry import Metrics
 from gateway.openai import sse
-from gateway.openai.translate import Answer, Choice, Object
+from gateway.openai.frames import Frames
+from gateway.openai.translate import Answer, Choice
 from gateway.settings import Settings
 from gateway.telemetry import note
 from gateway.told_headers import at_end, at_start
 from gateway.wire import Gone, Wire
-from inference.protocol import EngineError, TokenEvent
+from inference.protocol import EngineError
 from storage.values import Figures, Outcome
 
+WATCH_SECONDS = 0.05
+"""Whoever leaves earlier is missed then: most of a short answer's time would go into watching over it."""
 ENGINE_GONE = frozenset({"engine_lost", "engine_failed"})
 """Codes of an engine that died under its requests: billed is what was delivered."""
 
@@ -72,7 +75,7 @@ class CompletionResponse(Response):
         outcome: Outcome = "error"
         try:
             with self.service.drain.answering():
-                await unless(lambda: self._run(wire), *self._watchers(receive))
+                await unless(lambda: self._run(wire), *self._watchers(receive), after=WATCH_SECONDS)
         except Gone:
             outcome = "disconnected"
         except (ApiError, EngineError) as error:
@@ -151,29 +154,19 @@ class StreamedResponse(CompletionResponse):
         await completion.accepted(settings.header_seconds)
         await self._correct()
         await wire.start(200, sse.HEADERS | self.grant.headers | at_start(completion.job.entry))
-        begun: set[int] = set()
-        unsent = 0
-        async for arrival in completion.events(settings.keepalive_seconds):
-            if arrival is None:
+        frames, unsent = Frames(self.answer), 0
+        async for burst in completion.events(settings.keepalive_seconds):
+            if not burst:
                 await wire.write(sse.KEEP_ALIVE)
                 continue
-            await self._correct()
-            unsent += len(arrival[1].token_ids)
-            if frames := b"".join(map(sse.frame, self._objects(*arrival, begun))):
-                await wire.write(frames)
+            if not self.grant.is_corrected:
+                await self._correct()
+            unsent += sum(len(event.token_ids) for _, event in burst)
+            if told := b"".join([frames.of(*arrival) for arrival in burst]):
+                await wire.write(told)
                 completion.wrote(unsent)
                 unsent = 0
         await self._finish(wire)
-
-    def _objects(self, index: int, event: TokenEvent, begun: set[int]) -> Iterator[Object]:
-        """Text that is held back (half a character, a possible stop string) makes no chunk yet."""
-        if index not in begun:
-            begun.add(index)
-            yield from self.answer.opening(index)
-        if event.text:
-            yield self.answer.chunk(index, event.text)
-        if event.finish_reason:
-            yield self.answer.chunk(index, "", event.finish_reason)
 
     async def _finish(self, wire: Wire) -> None:
         figures = await self.completion.settle("completed")
@@ -189,12 +182,11 @@ class WholeResponse(CompletionResponse):
         await self._correct()
         texts: dict[int, list[str]] = {}
         reasons: dict[int, str] = {}
-        async for arrival in completion.events():
-            assert arrival is not None
-            index, event = arrival
-            texts.setdefault(index, []).append(event.text)
-            if event.finish_reason:
-                reasons[index] = event.finish_reason
+        async for burst in completion.events():
+            for index, event in burst:
+                texts.setdefault(index, []).append(event.text)
+                if event.finish_reason:
+                    reasons[index] = event.finish_reason
         completion.wrote(completion.meter.generated)
         figures = await completion.settle("completed")
         choices = [Choice("".join(texts[index]), reasons[index]) for index in sorted(reasons)]
@@ -204,20 +196,26 @@ class WholeResponse(CompletionResponse):
         await wire.write(body, is_last=True)
 
 
-async def unless(work: Callable[[], Awaitable[None]], *watchers: Callable[[], Awaitable[None]]) -> None:
-    """Run `work`; the first watcher that raises ends it, and that is then raised."""
+async def unless(
+    work: Callable[[], Awaitable[None]], *watchers: Callable[[], Awaitable[None]], after: float = 0.0
+) -> None:
+    """Run `work`; the first watcher that raises ends it, and that is then raised. They begin `after` seconds."""
     this = asyncio.current_task()
     assert this is not None
     failure: BaseException | None = None
+    watching: list[asyncio.Task[None]] = []
 
-    def on_end(watching: asyncio.Task[None]) -> None:
+    def watch() -> None:
+        watching.extend(asyncio.ensure_future(watcher()) for watcher in watchers)
+        for task in watching:
+            task.add_done_callback(on_end)
+
+    def on_end(ended: asyncio.Task[None]) -> None:
         nonlocal failure
-        if failure is None and not watching.cancelled() and (failure := watching.exception()):
+        if failure is None and not ended.cancelled() and (failure := ended.exception()):
             this.cancel()  # it waits inside `work`, since nothing waits after it
 
-    watching = [asyncio.ensure_future(watcher()) for watcher in watchers]
-    for task in watching:
-        task.add_done_callback(on_end)
+    timer = asyncio.get_running_loop().call_later(after, watch)
     try:
         await work()
     except asyncio.CancelledError:
@@ -225,6 +223,7 @@ async def unless(work: Callable[[], Awaitable[None]], *watchers: Callable[[], Aw
             raise
         raise failure from None
     finally:
+        timer.cancel()
         for task in watching:
             task.remove_done_callback(on_end)
             task.cancel()

@@ -9,12 +9,12 @@ aborts what still runs, waits a bounded while for the usage, and writes.
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
+from gateway.arrivals import Arrivals
 from gateway.books import Books
 from gateway.metering import Meter
 from gateway.settings import Settings
@@ -23,6 +23,10 @@ from storage.idempotency import Claim
 from storage.values import Figures, OpenEntry, Outcome, Settlement
 
 Arrival = tuple[int, Accepted | TokenEvent | Exception]
+Burst = list[tuple[int, TokenEvent]]
+"""(index of the choice, event) of what came together."""
+MOST_AT_ONCE = 16
+"""So that a client that reads slowly is noticed before all was handed to its connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,8 @@ class Completion:
         self.job = job
         self.meter = Meter(len(job.runs), job.n, job.entry.rejected_prediction)
         self._books, self._settings = books, settings
-        self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
-        self._early: deque[tuple[int, TokenEvent]] = deque()
+        self._arrivals: Arrivals[Arrival] = Arrivals()
+        self._early: Burst = []
         """Came from one run before another was accepted."""
         self._not_accepted = len(job.runs)
         self._not_finished = len(job.runs) * job.n
@@ -62,6 +66,7 @@ class Completion:
         self._num_notes = 0
         self._due = asyncio.Event()
         self._settling: asyncio.Task[Figures] | None = None
+        self._settled: Figures | None = None
         self.outcome: Outcome | None = None
         """How it ended; None while it runs."""
 
@@ -88,25 +93,20 @@ class Completion:
 
     async def accepted(self, patience: float | None = None) -> None:
         """Returns when the engine has taken every run, or after `patience`. Raises EngineError."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                while not self.is_accepted:
-                    arrival = await self._next()
-                    self._early += [arrival] if arrival else []
+        loop = asyncio.get_running_loop()
+        until = None if patience is None else loop.time() + patience
+        while not self.is_accepted:
+            if not await self._arrivals.any(None if until is None else until - loop.time()):
+                return
+            arrival = self._next()
+            self._early += [arrival] if arrival else []
 
-    async def events(self, quiet: float | None = None) -> AsyncIterator[tuple[int, TokenEvent] | None]:
-        """(index of the choice, event); None whenever nothing came for `quiet` seconds. Raises EngineError."""
-        while self._early:
-            yield self._early.popleft()
-        while self._not_finished:
-            try:
-                async with asyncio.timeout(quiet):
-                    arrival = await self._next()
-            except TimeoutError:
-                yield None
-            else:
-                if arrival is not None:
-                    yield arrival
+    async def events(self, quiet: float | None = None) -> AsyncIterator[Burst]:
+        """What came together; nothing whenever nothing came for `quiet` seconds. Raises EngineError."""
+        while self._not_finished or self._early:
+            if not self._early:
+                await self._arrivals.any(quiet)
+            yield self._burst()
 
     def wrote(self, tokens: int) -> None:
         """So many tokens reached the socket."""
@@ -116,20 +116,32 @@ class Completion:
 
     async def settle(self, outcome: Outcome) -> Figures:
         """What it used. The first call says how it ended; a caller that is cancelled changes nothing."""
-        if self._settling is None:
+        if self._settled is None and self._settling is None:
             self.outcome = outcome
-            self._settling = asyncio.create_task(self._settle(outcome))
-        return await asyncio.shield(self._settling)
+            if not self._settle_now(outcome):
+                self._settling = asyncio.create_task(self._settle(outcome))
+        if self._settled is None:
+            assert self._settling is not None
+            self._settled = await asyncio.shield(self._settling)
+        return self._settled
 
-    async def _next(self) -> tuple[int, TokenEvent] | None:
-        run, event = await self._arrivals.get()
+    def _burst(self) -> Burst:
+        """A failure waits until what came before it was told."""
+        burst, self._early = self._early, []
+        while self._arrivals and len(burst) < MOST_AT_ONCE:
+            if burst and isinstance(self._arrivals.first()[1], Exception):
+                break
+            if arrival := self._next():
+                burst.append(arrival)
+        return burst
+
+    def _next(self) -> tuple[int, TokenEvent] | None:
+        run, event = self._arrivals.take()
         if isinstance(event, Exception):
             raise event
         if isinstance(event, Accepted):
             self._not_accepted -= 1
             return None
-        if event.finish_reason in ("error", "abort"):
-            raise EngineError(500, "engine_error", "The engine could not finish this request. Try it again.")
         self._not_finished -= event.finish_reason is not None
         return run * self.job.n + event.choice, event
 
@@ -139,11 +151,11 @@ class Completion:
             async with aclosing(self._stream(run)) as stream:
                 async for event in stream:
                     self.meter.observe(run, event)
-                    self._arrivals.put_nowait((run, event))
+                    self._arrivals.put((run, _checked(event)))
             if not self.meter.is_done(run):
                 raise EngineError(500, "engine_error", "The engine ended its answer too early. Try it again.")
         except Exception as error:  # noqa: BLE001 - raised again by `_next`, to whoever listens
-            self._arrivals.put_nowait((run, error))
+            self._arrivals.put((run, error))
 
     def _stream(self, run: int) -> AsyncGenerator[Accepted | TokenEvent, None]:
         stream = self.job.client.generate(self.job.runs[run])
@@ -168,17 +180,37 @@ class Completion:
                 self._num_notes += 1
                 await self._books.checkpoint(self.job.entry, self._num_notes, figures)
 
+    def _settle_now(self, outcome: Outcome) -> bool:
+        """Where all was said and nothing else runs: as most requests end. False where it has to wait."""
+        if outcome != "completed" or not self._is_open or self._noting is not None or not self.meter.is_final:
+            return False
+        figures = self.meter.figures(outcome)
+        if not self._books.settle_now(self.job.entry, self._settlement(outcome, figures)):
+            return False
+        self._quiet()
+        self._let_end()
+        self._settled = figures
+        return True
+
     async def _settle(self, outcome: Outcome) -> Figures:
         await self._stop(asks_engine=outcome != "engine_lost")
         figures = Figures() if outcome == "refused" else self.meter.figures(outcome)
         if self._is_open:
-            await self._books.settle(self.job.entry, Settlement(self.job.entry.request_id, outcome, figures))
+            await self._books.settle(self.job.entry, self._settlement(outcome, figures))
         return figures
+
+    def _settlement(self, outcome: Outcome, figures: Figures) -> Settlement:
+        return Settlement(self.job.entry.request_id, outcome, figures)
+
+    def _quiet(self) -> None:
+        """No timer rings any more."""
+        self._arrivals.close()
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def _stop(self, asks_engine: bool) -> None:
         """End what still runs, and hear the engine out: its last word says what is billed."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._quiet()
         if asks_engine and self.meter.is_final:
             self._let_end()
         elif asks_engine:
@@ -202,3 +234,9 @@ class Completion:
         if not self._pumps[run].done() and not self.meter.is_done(run):
             with contextlib.suppress(EngineError):
                 await self.job.client.abort(self.job.runs[run].request_id)
+
+
+def _checked(event: Accepted | TokenEvent) -> Accepted | TokenEvent | EngineError:
+    if isinstance(event, TokenEvent) and event.finish_reason in ("error", "abort"):
+        return EngineError(500, "engine_error", "The engine could not finish this request. Try it again.")
+    return event

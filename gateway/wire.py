@@ -1,9 +1,10 @@
 """The sending half of an ASGI connection: whether anything left yet, and bytes out, unbuffered."""
 
-import asyncio
 from collections.abc import Mapping
 
 from starlette.types import Message, Send
+
+from gateway.promptly import promptly
 
 
 class Gone(Exception):
@@ -26,7 +27,6 @@ class Wire:
 
     async def _out(self, message: Message) -> None:
         try:
-            async with asyncio.timeout(self._patience):
-                await self._send(message)
+            await promptly(self._send(message), self._patience)
         except TimeoutError:
             raise Gone from None

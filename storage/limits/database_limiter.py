@@ -1,9 +1,9 @@
 """Everything in the database: one transaction decides and holds."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import Any, TypeVar
 
 from storage.clock import Clock, database_clock
 from storage.database import Database, Session
@@ -27,6 +27,8 @@ from storage.limits.values import (
     Verdict,
 )
 
+T = TypeVar("T")
+
 
 class DatabaseLimiter:
     """Implements `Limiter`. A lease that is not renewed ends after `lease_seconds`."""
@@ -41,66 +43,76 @@ class DatabaseLimiter:
         return False
 
     async def reserve(self, claim: Claim) -> Reservation | Refusal:
-        async with self._unit() as session:
-            await hold(session, claim.subjects)
-            now = await self._clock(session)
-            found = await usages(session, claim.subjects, now)
-            if broken := over(claim.subjects, claim.needs, found):
-                return await self._refusal(session, claim, claim.needs, Verdict(now, found, broken))
-            await Rates(session).charge(claim, now, now + self._lease_seconds)
-            await Budgets(session).hold(claim, now)
-        return Reservation(claim, now, standings(claim.subjects, with_claim(claim, found, now), now))
+        return await self._run(partial(self._reserve, claim))
+
+    def reserve_now(self, claim: Claim) -> Reservation | Refusal | None:
+        return self._lane.run(partial(self._reserve, claim)) if self._lane else None
 
     async def adjust(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> Reservation | Refusal:
         claim = replace(reservation.claim, input_tokens=input_tokens, output_tokens=output_tokens)
-        by = claim.needs - reservation.claim.needs
-        async with self._unit() as session:
-            await hold(session, claim.subjects)
-            now = await self._clock(session)
-            if any(by.of(dimension) > 0 for dimension in DIMENSIONS):
-                found = await usages(session, claim.subjects, now)
-                if broken := over(claim.subjects, by, found):
-                    return await self._refusal(session, claim, by, Verdict(now, found, broken))
-            await Rates(session).correct(reservation, by)
-            await Budgets(session).correct(reservation, by)
-        return replace(reservation, claim=claim)
+        return await self._run(partial(self._adjust, reservation, claim))
 
     async def release(self, reservation: Reservation, used: Used | None) -> None:
-        claim = reservation.claim
-        async with self._unit() as session:
-            await hold(session, claim.subjects)
-            rates = Rates(session)
-            await rates.end(claim)
-            await rates.correct(reservation, refund(claim, used))
-            if any(claim.limited_in(*BUDGETS)):
-                await Budgets(session).settle(claim.id, used or Used())
+        await self._run(partial(self._release, reservation, used))
+
+    def release_now(self, reservation: Reservation, used: Used | None) -> bool:
+        return bool(self._lane and self._lane.run(partial(self._release, reservation, used)))
 
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:
         claims = [reservation.claim for reservation in reservations]
-        subjects = {subject.name: subject for claim in claims for subject in claim.subjects}
-        async with self._unit() as session:
-            await hold(session, list(subjects.values()))
-            now = await self._clock(session)
-            rates = Rates(session)
-            await rates.lease(claims, now + self._lease_seconds)
-            await rates.sweep(now)
+        await self._run(partial(self._heartbeat, claims))
 
     async def standings(self, subjects: Sequence[Subject]) -> tuple[Standing, ...]:
         async with self._db.view() as session:
             now = await self._clock(session)
             return standings(subjects, await usages(session, subjects, now), now)
 
-    @asynccontextmanager
-    async def _unit(self) -> AsyncIterator[Session]:
-        if self._lane is None or not self._lane.begin():
-            async with self._db.unit() as session:
-                yield session
-            return
-        try:
-            yield cast(Session, self._lane)
-            self._lane.commit()
-        finally:
-            self._lane.rollback()
+    async def _run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+        if self._lane and (done := self._lane.run(work)) is not None:
+            return done
+        async with self._db.unit() as session:
+            return await work(session)
+
+    async def _reserve(self, claim: Claim, session: Session) -> Reservation | Refusal:
+        await hold(session, claim.subjects)
+        now = await self._clock(session)
+        found = await usages(session, claim.subjects, now)
+        if broken := over(claim.subjects, claim.needs, found):
+            return await self._refusal(session, claim, claim.needs, Verdict(now, found, broken))
+        await Rates(session).charge(claim, now, now + self._lease_seconds)
+        await Budgets(session).hold(claim, now)
+        return Reservation(claim, now, standings(claim.subjects, with_claim(claim, found, now), now))
+
+    async def _adjust(self, reservation: Reservation, claim: Claim, session: Session) -> Reservation | Refusal:
+        by = claim.needs - reservation.claim.needs
+        await hold(session, claim.subjects)
+        now = await self._clock(session)
+        if any(by.of(dimension) > 0 for dimension in DIMENSIONS):
+            found = await usages(session, claim.subjects, now)
+            if broken := over(claim.subjects, by, found):
+                return await self._refusal(session, claim, by, Verdict(now, found, broken))
+        await Rates(session).correct(reservation, by)
+        await Budgets(session).correct(reservation, by)
+        return replace(reservation, claim=claim)
+
+    async def _release(self, reservation: Reservation, used: Used | None, session: Session) -> bool:
+        claim = reservation.claim
+        await hold(session, claim.subjects)
+        rates = Rates(session)
+        await rates.end(claim)
+        await rates.correct(reservation, refund(claim, used))
+        if any(claim.limited_in(*BUDGETS)):
+            await Budgets(session).settle(claim.id, used or Used())
+        return True
+
+    async def _heartbeat(self, claims: Sequence[Claim], session: Session) -> bool:
+        subjects = {subject.name: subject for claim in claims for subject in claim.subjects}
+        await hold(session, list(subjects.values()))
+        now = await self._clock(session)
+        rates = Rates(session)
+        await rates.lease(claims, now + self._lease_seconds)
+        await rates.sweep(now)
+        return True
 
     async def _refusal(self, session: Session, claim: Claim, needs: Amounts, verdict: Verdict) -> Refusal:
         assert verdict.broken is not None

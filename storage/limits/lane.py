@@ -2,25 +2,27 @@
 
 A unit of work costs a dozen turns through SQLAlchemy, many times what SQLite itself needs. Here the same statements
 are compiled once, and run on a connection of its own where they are asked for. Nothing in between waits, so in this
-process a unit is never interrupted by another. Where the write lock is held elsewhere, `begin` says so at once, and
+process a unit is never interrupted by another. Where the write lock is held elsewhere, `run` says so at once, and
 the caller takes the long way, which waits.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Executable
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import make_url
 
+from storage.database import Session
 from storage.errors import away
 from storage.inline_sqlite import COMMITS_A_CHECKPOINT, PRAGMAS, checkpoint
 from storage.models import EPOCH
 
+T = TypeVar("T")
 MICRO = timedelta(microseconds=1)
 
 
@@ -52,13 +54,16 @@ class Lane:
         is_short = parsed.get_backend_name() == "sqlite" and durability == "process"
         return cls(str(parsed.database)) if is_short else None
 
-    def begin(self) -> bool:
-        """False where another holds the write lock."""
+    def run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T | None:
+        """What `work` comes to, done and committed; None where another holds the write lock. Raises StorageAway."""
+        if not self._begin():
+            return None
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            return False
-        return True
+            result = _at_once(work(cast(Session, self)))
+            self._commit()
+            return result
+        finally:
+            self._rollback()
 
     async def execute(self, statement: Executable, told: Any = None) -> Iterator[Found]:
         """Raises StorageAway."""
@@ -71,18 +76,25 @@ class Lane:
             rows += [Found(**dict(zip(names, row, strict=True))) for row in cursor]
         return iter(rows)
 
-    def commit(self) -> None:
+    def close(self) -> None:
+        self._connection.close()
+
+    def _begin(self) -> bool:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+    def _commit(self) -> None:
         self._run("COMMIT", {})
         self._num_commits += 1
         if self._num_commits % COMMITS_A_CHECKPOINT == 0:
             asyncio.get_running_loop().run_in_executor(None, checkpoint, self._path)
 
-    def rollback(self) -> None:
+    def _rollback(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-
-    def close(self) -> None:
-        self._connection.close()
 
     def _run(self, text: str, values: Mapping[str, Any]) -> sqlite3.Cursor:
         try:
@@ -97,6 +109,17 @@ class Lane:
             compiled = statement.compile(dialect=self.dialect, column_keys=list(parameters))
             self._compiled[key] = compiled.construct_expanded_state(dict(parameters)).statement
         return self._compiled[key]
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """On this connection nothing waits."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    work.close()
+    raise AssertionError("a unit of work on the short way has waited")
 
 
 def _spread(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

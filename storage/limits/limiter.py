@@ -18,12 +18,20 @@ class Limiter(Protocol):
         """Hold a claim at every level, in one step, or change nothing."""
         ...
 
+    def reserve_now(self, claim: Claim) -> Reservation | Refusal | None:
+        """The same, done when this returns; None where it would have to wait, and nothing was done."""
+        ...
+
     async def adjust(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> Reservation | Refusal:
         """Claim more or less than before. A refusal leaves the reservation as it was."""
         ...
 
     async def release(self, reservation: Reservation, used: Used | None) -> None:
         """Let go, and count what was used. None: it never ran, and is as if it had never been reserved."""
+        ...
+
+    def release_now(self, reservation: Reservation, used: Used | None) -> bool:
+        """The same, done when this returns; False where it would have to wait, and nothing was done."""
         ...
 
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:

@@ -36,6 +36,9 @@ class RedisLimiter:
         told = standings(self._rates.terms(claim.subjects), with_claim(claim, found, rates.now), rates.now)
         return replace(reservation, standings=told)
 
+    def reserve_now(self, claim: Claim) -> None:
+        """Redis has to be asked."""
+
     async def adjust(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> Reservation | Refusal:
         claim = replace(reservation.claim, input_tokens=input_tokens, output_tokens=output_tokens)
         by = claim.needs - reservation.claim.needs
@@ -55,6 +58,9 @@ class RedisLimiter:
         """The budget first: where the database is away this is tried again, and Redis must not be told twice."""
         await self._budgets.settle(reservation.claim, used or Used())
         await self._rates.change(reservation, refund(reservation.claim, used), ends=True)
+
+    def release_now(self, reservation: Reservation, used: Used | None) -> bool:
+        return False
 
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:
         await self._rates.heartbeat([reservation.claim for reservation in reservations])

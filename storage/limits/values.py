@@ -142,6 +142,9 @@ class Claim:
         most = Used(self.input_tokens, self.output_tokens)
         return Amounts(1, 1, most.input_tokens, most.output_tokens, most.tokens, self.price.most(most))
 
+    def covers(self, input_tokens: int, output_tokens: int) -> bool:
+        return input_tokens <= self.input_tokens and output_tokens <= self.output_tokens
+
     def limited_in(self, *dimensions: Dimension) -> Iterator[Subject]:
         """Only these have rows: who has no limit is not counted."""
         return (subject for subject in self.subjects if subject.limits.limits_any(*dimensions))
