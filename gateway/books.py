@@ -36,6 +36,11 @@ class Books:
         self._replaying: asyncio.Task[None] | None = None
         self._writes: set[asyncio.Task[Any]] = set()
 
+    @property
+    def num_spooled(self) -> int:
+        """Settlements that the database has not taken yet."""
+        return len(self._spool.pending)
+
     async def recover(self) -> None:
         """What an earlier run left in the spool, before anybody settles it from its checkpoints."""
         await self._replay_once()

@@ -1,5 +1,6 @@
 """How the ledger does, in figures cheap enough to be asked for every few seconds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -7,20 +8,23 @@ from sqlalchemy import ScalarSelect, func, select
 
 from storage.database import Session
 from storage.ids import floor_of
-from storage.models import ledger_entries, of_kind
+from storage.models import ledger_entries, of_kind, rollup_state
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerHealth:
     unsettled: int
     """Requests that are open."""
+    rolled_up: Mapping[str, datetime]
+    """Roll-up → every hour that ends at or before this is in it."""
 
 
 async def ledger_health(session: Session, since: datetime) -> LedgerHealth:
-    """Of requests that began since then: their ids sort by time, so that two ranges of two indexes say it."""
+    """Of requests that began since then: their ids sort by time, so two ranges of two indexes say it."""
     begun, ended = (_count(kind, floor_of(since)) for kind in ("open", "settle"))
     (unsettled,) = (await session.execute(select(begun - ended))).one()
-    return LedgerHealth(unsettled)
+    marks = await session.execute(select(rollup_state.c.name, rollup_state.c.hours_through))
+    return LedgerHealth(unsettled, {name: at for name, at in marks})
 
 
 def _count(kind: str, first: str) -> ScalarSelect[int]:

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from gateway.deployments.fleet import READY
 from gateway.deployments.serving import Serving, state_of
+from gateway.export.exporter import ExportState
 from gateway.parts import Parts
 from inference.protocol import WorkerLoad
 from storage import StorageAway
@@ -41,7 +42,11 @@ async def look(parts: Parts) -> list[Metric]:
     return [
         _flag("specgate_database_up", "Whether the database answers.", health is not None),
         _flag("specgate_limiter_degraded", "Whether limits are enforced by shares alone.", parts.limiter.is_degraded),
-        *(_ledger(health) if health else ()),
+        GaugeMetricFamily(
+            "specgate_ledger_spooled_settlements", "Waiting in a file for the database.", parts.books.num_spooled
+        ),
+        *(_ledger(health, datetime.now(UTC)) if health else ()),
+        *(_export(parts.exporter.state) if parts.exporter else ()),
         *_deployments(list(parts.fleet.servings.values())),
         *_engines(list(_loads(parts.fleet.servings.values()))),
     ]
@@ -56,10 +61,21 @@ async def _health(parts: Parts) -> LedgerHealth | None:
         return None
 
 
-def _ledger(health: LedgerHealth) -> Iterator[Metric]:
+def _ledger(health: LedgerHealth, now: datetime) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "specgate_ledger_unsettled_requests", "Opened within the last hour, not settled yet.", health.unsettled
     )
+    age = GaugeMetricFamily(
+        "specgate_rollup_age_seconds", "Since the end of the last hour that is rolled up.", labels=("rollup",)
+    )
+    for name, through in health.rolled_up.items():
+        age.add_metric((name,), (now - through).total_seconds())
+    yield age
+
+
+def _export(state: ExportState) -> Iterator[Metric]:
+    about = "How long the oldest entry that is due for the webhook has been so."
+    yield GaugeMetricFamily("specgate_export_lag_seconds", about, state.behind_seconds)
 
 
 def _deployments(servings: Sequence[Serving]) -> Iterator[Metric]:
