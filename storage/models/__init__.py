@@ -7,6 +7,7 @@ deployments   models that are served, and their drafter configurations
 prices        what their tokens cost
 ledger        what requests used
 rollups       its sums by hour and by day
+savings       those that tell what speculation saved
 workloads     labels of each tenant's work
 limits        how much may be asked, and how much is
 idempotency   requests that a client named itself
@@ -33,6 +34,7 @@ from storage.models.limits import (
 )
 from storage.models.price_versions import deployment_prices
 from storage.models.rollups import rollup_state, usage_days, usage_hours, usage_series
+from storage.models.savings import savings_days, savings_hours
 from storage.models.sessions import dashboard_sessions
 from storage.models.tenancy import api_keys, projects, service_accounts, tenants
 from storage.models.workloads import workload_labels
@@ -62,6 +64,8 @@ __all__ = [
     "prices",
     "projects",
     "rollup_state",
+    "savings_days",
+    "savings_hours",
     "service_accounts",
     "tenants",
     "usage_days",
