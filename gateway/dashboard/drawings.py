@@ -19,6 +19,8 @@ LOOKS = {
     "eagle3": "s5",
     "mtp": "s6",
 }
+HOURS_OF_DAY = 24
+"""Up to so many columns are named by the clock, more of them by the day."""
 MOST_POSITIONS = 24
 """Later ones are rare, and in the table's download."""
 LATENCIES = {"queue": "Queue", "prefill": "Prefill", "decode": "Decode"}
@@ -38,16 +40,9 @@ def proposers(series: Iterable[tuple[int, Object | None]]) -> list[str]:
 def over_time(series: Sequence[tuple[int, Object | None]], width: Width, zone: tzinfo) -> Columns:
     """Accepted below rejected, proposer upon proposer."""
     names = proposers(series)
-    tell = words.hour if width == "hour" or zone.utcoffset(None) else words.day
-    return stacked(
-        [
-            Column(
-                words.day(start, zone) if width == "day" else words.clock(start, zone),
-                _parts(figures, names, tell(start, zone)),
-            )
-            for start, figures in series
-        ]
-    )
+    label = words.clock if width == "hour" and len(series) <= HOURS_OF_DAY else words.day
+    whole = words.day if width == "day" else words.hour
+    return stacked([Column(label(start, zone), _parts(found, names, whole(start, zone))) for start, found in series])
 
 
 def _parts(figures: Object | None, names: Sequence[str], when: str) -> list[Part]:

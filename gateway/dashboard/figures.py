@@ -1,7 +1,7 @@
 """The overview's figures: three reports of one range, as the API tells them to the same key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gateway.dashboard.filters import Filters
@@ -12,10 +12,14 @@ from gateway.usage_query import ReportQuery
 from gateway.usage_report import speculation_report
 from storage.database import Session
 from storage.deployments import Deployments
-from storage.savings.values import Estimate, NotEnough
+from storage.savings.book import SavingsBook
+from storage.savings.cohorts import Saving
+from storage.savings.values import NotEnough
+from storage.usage import UsageQuery
 
 WHOLE = 3600 * 3_000_000
 """Seconds of a bucket that every range lies in."""
+NOTHING_SAVED = Saving(NotEnough(0, 0.0, 0.0, None), None, None, None)
 BY_DRAFTER = ("deployment_id", "drafter_version")
 
 
@@ -35,7 +39,7 @@ class Figures:
     """By bucket: its start, and what was used in it."""
     rows: Sequence[Row]
     finalised: datetime | None
-    saved: Estimate
+    saved: Saving
 
     @property
     def losing(self) -> list[Row]:
@@ -57,12 +61,17 @@ async def figures(session: Session, filters: Filters, tenancy: Tenancy) -> Figur
         ],
         rows=[Row(_name(row, names), row) for row in table.rows()],
         finalised=whole.finalised,
-        saved=_saved(next(whole.rows(), whole.row_template)),
+        saved=await _saving(session, _query(filters, tenancy, WHOLE).for_storage(tenancy.tenant_id)),
     )
 
 
 async def by_drafter(session: Session, filters: Filters, tenancy: Tenancy) -> Report:
     return await speculation_report(session, _query(filters, tenancy, WHOLE, BY_DRAFTER), tenancy.tenant_id)
+
+
+async def _saving(session: Session, query: UsageQuery) -> Saving:
+    found = await SavingsBook(session).savings(replace(query, width=None))
+    return next(iter(found.values()), NOTHING_SAVED)
 
 
 def _query(filters: Filters, tenancy: Tenancy, width: int, group_by: tuple[str, ...] = ()) -> ReportQuery:
@@ -80,8 +89,3 @@ def _query(filters: Filters, tenancy: Tenancy, width: int, group_by: tuple[str, 
 
 def _name(row: Object, names: Mapping[str, str]) -> str:
     return names.get(row["deployment_id"], row["deployment_id"] or "before deployments")
-
-
-def _saved(total: Object) -> Estimate:
-    found = total["break_even"]
-    return NotEnough(found["num_controls"], 0.0, 0.0, found["missing_controls"] or None)

@@ -103,9 +103,14 @@ def _line(standing: Standing, now: datetime) -> Line:
     is_budget = dimension in BUDGETS
     return Line(
         standing=standing,
-        name=NAMES[dimension].capitalize(),
+        name="Cost a month" if dimension == "monthly_micros" else NAMES[dimension].capitalize(),
         alarm=alarm(standing.used, standing.limit),
-        resets_at=now + timedelta(seconds=standing.resets_in) if standing.resets_in else None,
+        resets_at=_to_the_second(now + timedelta(seconds=standing.resets_in)) if standing.resets_in else None,
         forecast=forecast(standing.used, standing.limit, now) if is_budget else None,
         is_money=dimension == "monthly_micros",
     )
+
+
+def _to_the_second(at: datetime) -> datetime:
+    """The nearest one: a month's end is no minute of the old month."""
+    return (at + timedelta(seconds=0.5)).replace(microsecond=0)

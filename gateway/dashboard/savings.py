@@ -1,8 +1,9 @@
 """Time saved, in the words of a card: what is measured, what is only modelled, or how much is missing. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.dashboard.words import count, duration, share
+from storage.savings.cohorts import Saving
 from storage.savings.values import Estimate, Holdout, Modelled, NotEnough
 
 
@@ -14,12 +15,20 @@ class Card:
     note: str
 
 
-def card(estimate: Estimate) -> Card:
+def card(saving: Saving) -> Card:
+    told = _of(saving.drawn)
+    if not isinstance(saving.undrawn, Modelled):
+        return told
+    others = f"Outside the draw about {duration(saving.undrawn.saved_us / 1e6)} more, modelled."
+    return replace(told, note=f"{told.note} {others}")
+
+
+def _of(estimate: Estimate) -> Card:
     match estimate:
         case Holdout():
             low, high = (duration(end / 1e6) for end in (estimate.saved.low, estimate.saved.high))
-            note = f"Measured on {count(estimate.controls)} controls. {_reach(estimate.covered)}"
-            return Card(duration(estimate.saved_us / 1e6), f"95%: {low} to {high}", note)
+            note = f"Measured on {count(estimate.controls)} controls.{_reach(estimate.covered)}"
+            return Card(duration(estimate.saved_us / 1e6), f"{low} to {high}", note)
         case Modelled():
             told = f"Modelled from {count(estimate.controls)} other requests, not measured"
             note = f"{told}; a request's time is {share(estimate.error_of_one, 0)} off."
@@ -35,4 +44,4 @@ def _missing(estimate: NotEnough) -> str:
 
 
 def _reach(covered: float) -> str:
-    return "" if covered > 0.995 else f"For {share(covered, 0)} of the tokens."
+    return "" if covered > 0.995 else f" For {share(covered, 0)} of the tokens."

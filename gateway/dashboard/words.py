@@ -61,10 +61,10 @@ def duration(time: float | None) -> str:
 
 
 def money(micros: int | None, currency: str) -> str:
-    """Micro-units, to the cent; less than a cent is not told as nothing."""
+    """Micro-units, to the cent; less than a cent is told whole."""
     if micros is None:
         return NONE
-    digits = 2 if micros % 10_000 == 0 or abs(micros) >= 1_000_000 else 6
+    digits = 6 if 0 < abs(micros) < 10_000 else 2
     return _signed(micros, f"{currency} {abs(micros) / 1e6:,.{digits}f}")
 
 

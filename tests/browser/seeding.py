@@ -4,7 +4,7 @@ The same numbers each time; only the days follow the calendar.
 """
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -27,7 +27,7 @@ MODELS = {FIRST: "smollm2-135m", SECOND: "coder-7b"}
 TENANTS = {"acme": "Acme Software", "globex": "Globex", "initech": "Initech"}
 PER_HOUR = 3
 HOURS = 6 * 24
-HOLDOUT = 5
+HOLDOUT = 4
 """Every so many requests, one is a control."""
 
 
@@ -41,7 +41,6 @@ class Seeded:
 
 async def seed(home: Path, now: datetime) -> Seeded:
     """Before the first start, so that nothing is rolled up yet."""
-    home.mkdir(mode=0o700, exist_ok=True)
     db = await Database.open(f"sqlite+aiosqlite:///{home / 'specgate.db'}")
     try:
         async with db.unit() as session:
@@ -82,12 +81,14 @@ async def _requests(session: Session, keys: Seeded, now: datetime) -> None:
         if at.hour in (2, 3, 4) or at >= now - timedelta(minutes=5):
             continue
         tenant = draw.choice(list(TENANTS))
-        deployment = draw.choice([FIRST, FIRST, SECOND])
+        deployment = draw.choice([FIRST, SECOND])
         rows += _request(draw, number, at, tenant, keys.inference[tenant][6:18], deployment)
     await session.execute(ledger_entries.insert(), rows)
 
 
-def _request(draw: Random, number: int, at: datetime, tenant: str, key_id: str, deployment: str) -> list[dict[str, object]]:
+def _request(
+    draw: Random, number: int, at: datetime, tenant: str, key_id: str, deployment: str
+) -> list[dict[str, object]]:
     is_control = number % HOLDOUT == 0
     opened = OpenEntry(
         request_id=f"seeded-{number}",
@@ -100,7 +101,7 @@ def _request(draw: Random, number: int, at: datetime, tenant: str, key_id: str, 
         deployment_id=deployment,
         config_version=1 if number < HOURS * PER_HOUR // 2 else 2,
         cohort="control" if is_control else "treated",
-        holdout_ppm=200_000,
+        holdout_ppm=250_000,
         sampled=False,
         speculation="auto",
         at=at - timedelta(seconds=3),

@@ -7,8 +7,8 @@ from gateway.dashboard.charts.scale import Mark, scale, thinned
 from gateway.dashboard.words import short
 
 HEIGHT = 180.0
-MOST_LABELS = 6
-FILLED = 0.72
+MOST_LABELS = 7
+FILLED = 0.66
 """Of the room that a column has."""
 
 
@@ -45,6 +45,8 @@ class Box:
 class Label:
     x: float
     text: str
+    is_spare: bool = False
+    """Left out where there is little room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,11 @@ def stacked(columns: Sequence[Column]) -> Columns:
                 x, width = (index + (1 - FILLED) / 2) * room, FILLED * room
                 boxes.append(Box(round(x, 3), round(top, 2), round(width, 3), height, part.look, part.told))
     marks = [Mark(round(HEIGHT - mark.at, 2), mark.label) for mark in axis.marks(short)]
-    texts = thinned([column.label for column in columns], MOST_LABELS)
-    labels = [Label(round((index + 0.5) * room, 3), text) for index, text in enumerate(texts) if text]
-    return Columns(HEIGHT, boxes, marks, labels)
+    return Columns(HEIGHT, boxes, marks, beneath([column.label for column in columns], MOST_LABELS))
+
+
+def beneath(texts: Sequence[str], most: int) -> list[Label]:
+    """At most so many of them, each under its column or point."""
+    room = 100 / max(1, len(texts))
+    kept = [(index, text) for index, text in enumerate(thinned(texts, most)) if text]
+    return [Label(round((index + 0.5) * room, 3), text, place % 2 == 1) for place, (index, text) in enumerate(kept)]

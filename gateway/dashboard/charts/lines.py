@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.dashboard.charts.columns import HEIGHT, MOST_LABELS, Label
-from gateway.dashboard.charts.scale import Mark, thinned
+from gateway.dashboard.charts.columns import HEIGHT, MOST_LABELS, Label, beneath
+from gateway.dashboard.charts.scale import Mark
 from gateway.dashboard.words import share
 
 
@@ -61,6 +61,5 @@ def over_positions(lines: Sequence[Line]) -> Lines:
             dots.append(dot)
             before = dot
     marks = [Mark(HEIGHT * (1 - part / 4), share(part / 4, 0)) for part in range(5)]
-    texts = thinned([str(position + 1) for position in range(most)], 2 * MOST_LABELS)
-    labels = [Label(round((index + 0.5) * room, 3), text) for index, text in enumerate(texts) if text]
+    labels = beneath([str(position + 1) for position in range(most)], 2 * MOST_LABELS)
     return Lines(HEIGHT, strokes, dots, marks, labels)
