@@ -13,12 +13,13 @@ PYTEST ?=
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 export VENV PYTHON TORCH_INDEX
-.PHONY: help setup serve demo env test test-long bench check fix clean
+.PHONY: help setup serve demo demo-traffic env test test-long bench check fix clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve      set up and start SpecGate on 127.0.0.1:8000 (PORT=, HOST=, SPECGATE_HOME=)"
 	@echo "make demo       an edit with and without its prediction, side by side (in a second terminal)"
+	@echo "make demo-traffic  four minutes of requests by a tenant \`demo\`, then its report (DEMO='--requests 40')"
 	@echo "make env        .env for docker-compose.yml, with secrets of its own"
 	@echo "make test       the test suite; make test-long: kill loops, soaks and simulations"
 	@echo "make bench      what the gateway adds to a request (on a quiet machine; BENCH='--quick')"
@@ -33,6 +34,9 @@ serve: setup
 
 demo: setup
 	@exec $(BIN)/specgate demo
+
+demo-traffic: setup
+	@exec $(BIN)/specgate demo-traffic $(DEMO)
 
 env: .env
 

@@ -6,6 +6,7 @@ from gateway.cli import audit, config, database, deployments, keys, limits, tena
 from gateway.cli.apply import apply, diff, print_schema
 from gateway.cli.backup import backup, restore
 from gateway.cli.demo import demo
+from gateway.cli.demo_traffic import demo_traffic
 from gateway.cli.serve import serve
 from gateway.cli.usage import usage
 
@@ -17,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(demo)
+app.command()(demo_traffic)
 app.command()(usage)
 app.command()(diff)
 app.command()(apply)

@@ -1,0 +1,67 @@
+"""Where the traffic of `specgate demo-traffic` takes place: a tenant, two projects, and a holdout that is put back."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from gateway.cli.admin import Admin, Object
+from gateway.cli.console import stop
+from gateway.cli.demo_traffic_cases import EDITOR, SUPPORT
+
+TENANT = "demo"
+TENANTS = "/admin/v1/tenants"
+PROJECTS = "/v1/organization/projects"
+HELD_OUT = 0.2
+KEY_SECONDS = 3600
+
+
+def deployment_of(api: Admin, name: str | None) -> Object:
+    """That of this name; None: the first that takes requests."""
+    found = [one for one in api.all("/admin/v1/deployments") if one["enabled"] and name in (None, one["name"])]
+    return found[0] if found else stop("there is no such deployment that takes requests. `specgate deployments list`.")
+
+
+def make_tenant(api: Admin) -> None:
+    """Its requests with a prediction may be controls too, so that what predictions save is measured."""
+    wanted = {"holdout_includes_prediction": True}
+    found = api.find(f"{TENANTS}/{TENANT}")
+    if found is None:
+        api.post(TENANTS, {"id": TENANT, "name": "Demo"} | wanted)
+    elif not found["holdout_includes_prediction"]:
+        api.patch(f"{TENANTS}/{TENANT}", wanted)
+
+
+@contextmanager
+def keys(api: Admin) -> Iterator[Mapping[str, str]]:
+    """Project → an inference key that ends with the block, or within the hour."""
+    made: list[str] = []
+    found: dict[str, str] = {}
+    try:
+        for name in (EDITOR, SUPPORT):
+            project = api.project(name) or api.post(PROJECTS, {"name": name})
+            accounts = f"{PROJECTS}/{project['id']}/service_accounts"
+            account = api.post(accounts, {"name": "demo traffic", "expires_in_seconds": KEY_SECONDS})
+            made.append(f"{accounts}/{account['id']}")
+            found[name] = account["api_key"]["value"]
+        yield found
+    finally:
+        for path in made:
+            api.delete(path)
+
+
+@contextmanager
+def held_out(api: Admin, deployment: Object) -> Iterator[float]:
+    """One request in five runs without speculation while inside; yields the rate that was there before."""
+    path = f"/admin/v1/deployments/{deployment['id']}"
+    before = float(deployment["speculation"]["holdout_rate"])
+    if before == HELD_OUT:
+        yield before
+        return
+    api.patch(path, _rate(HELD_OUT, "demo traffic: enough controls to measure by"))
+    try:
+        yield before
+    finally:
+        api.patch(path, _rate(before, "demo traffic is over"))
+
+
+def _rate(rate: float, reason: str) -> Object:
+    return {"speculation": {"holdout_rate": rate}, "reason": reason}
