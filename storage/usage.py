@@ -3,17 +3,18 @@
     async with db.view() as session:
         report = await Usage(session).report(UsageQuery(start, end, timedelta(days=1), ["model"]))
 
-Every figure is the exact sum over settled rows.
+Every figure is the exact sum over settled rows, most of them added up beforehand (`storage.rollups`).
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from storage.database import Session
 from storage.models import EPOCH
 from storage.rollups.facts import Facts
-from storage.rollups.rows import slices
+from storage.rollups.read import MICROSECOND, Key, usage_facts
+from storage.rollups.usage_rollup import UsageRollUp
+from storage.rollups.watermark import Watermarks
 from storage.values.usage import (
     GROUPS,
     LATENCIES,
@@ -50,8 +51,6 @@ __all__ = [
     "UsageRow",
     "merged",
 ]
-MICROSECOND = timedelta(microseconds=1)
-Key = tuple[Any, ...]
 
 
 class Usage:
@@ -65,22 +64,12 @@ class Usage:
 
     async def rows(self, query: UsageQuery) -> list[UsageRow]:
         """By bucket, then by group; groups without a request or an adjustment are left out."""
-        found: dict[Key, Facts] = {}
-        async for rows in slices(self._session, query.start, query.end, query.filters):
-            for row in rows:
-                key = (_bucket(query, row.at), *(getattr(row, name) for name in query.group_by))
-                found.setdefault(key, Facts()).add_row(row)
+        found = await usage_facts(self._session, query)
         return [_row(query.group_by, key, found[key]) for key in sorted(found, key=_order)]
 
     async def rolled_up_through(self) -> datetime | None:
-        return None
-
-
-def _bucket(query: UsageQuery, at: int) -> int:
-    """Its start, in microseconds since 1970."""
-    if query.width is None:
-        return (query.start - EPOCH) // MICROSECOND
-    return at - at % (query.width // MICROSECOND)
+        mark = await Watermarks(self._session).of(UsageRollUp.name)
+        return None if mark is None else mark.hours
 
 
 def _row(group_by: Sequence[Group], key: Key, facts: Facts) -> UsageRow:

@@ -122,6 +122,8 @@ def _acceptance(row: Any) -> tuple[int, int]:
 
 def _totals(figures: Mapping[str, Any]) -> ProposerTotals:
     positions = tuple(figures.get("accepted_by_position", ()))
+    while positions and not positions[-1]:
+        positions = positions[:-1]
     return ProposerTotals(figures["drafts"], figures["drafted"], figures["accepted"], positions)
 
 

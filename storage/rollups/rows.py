@@ -3,6 +3,7 @@
 Slices are small, so that who folds them lets others run in between.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -45,6 +46,7 @@ async def slices(
         result = await session.stream(_of(kind, start, end, filters or {}, columns))
         async for rows in result.partitions(SLICE):
             yield rows
+            await asyncio.sleep(0)
 
 
 def _of(

@@ -1,0 +1,127 @@
+"""The sums a report asks for: of each part of its range from where it is told in the fewest rows.
+
+    rows │ hours │ days … days │ hours │ rows
+         └ up to the next whole hour and day        └ after the watermark, and the last part of an hour
+
+Within a part the database adds up, by the primary key of hours and days; the parts are added here.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Select, Table, cast, func, literal, select
+from sqlalchemy import type_coerce as coerce
+
+from storage.database import Session
+from storage.models import EPOCH, usage_days, usage_hours, usage_series
+from storage.rollups.facts import Facts
+from storage.rollups.rows import matching, slices
+from storage.rollups.series import level_for
+from storage.rollups.usage_rollup import UsageRollUp, facts_of
+from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil, floor
+from storage.values.usage import COUNTED, UsageQuery
+
+MICROSECOND = timedelta(microseconds=1)
+Key = tuple[Any, ...]
+"""Microseconds of the bucket's start, then the values of the groups."""
+Part = tuple[Table | None, datetime, datetime]
+"""Where [start, end) is read from; None: from rows."""
+_s = usage_series.c
+
+
+async def usage_facts(session: Session, query: UsageQuery) -> dict[Key, Facts]:
+    mark = await Watermarks(session).of(UsageRollUp.name)
+    found: dict[Key, Facts] = {}
+    for table, start, end in parts(query, mark):
+        every = _rows(session, query, start, end) if table is None else _sums(session, query, table, start, end)
+        async for key, facts in every:
+            found.setdefault(key, Facts()).merge(facts)
+    return found
+
+
+def parts(query: UsageQuery, mark: Watermark | None) -> Iterator[Part]:
+    """In the order of time, without gap or overlap."""
+    start, end = query.start, query.end
+    if mark is None or (query.width and query.width % HOUR):
+        yield None, start, end
+        return
+    yield from _split(None, start, end, HOUR, mark.hours, lambda a, b: _by_day(query, mark, a, b))
+
+
+def _by_day(query: UsageQuery, mark: Watermark, start: datetime, end: datetime) -> Iterator[Part]:
+    if query.width and query.width % DAY:
+        yield usage_hours, start, end
+        return
+    yield from _split(usage_hours, start, end, DAY, mark.days, lambda a, b: iter([(usage_days, a, b)]))
+
+
+def _split(outer: Table | None, start: datetime, end: datetime, width: timedelta, through: datetime, inner: Any) -> Any:
+    """`inner` for whole multiples of `width` up to `through`, `outer` for what is left on both sides."""
+    first, last = ceil(start, width), min(floor(end, width), through)
+    if first >= last:
+        yield outer, start, end
+        return
+    if start < first:
+        yield outer, start, first
+    yield from inner(first, last)
+    if last < end:
+        yield outer, last, end
+
+
+async def _rows(
+    session: Session, query: UsageQuery, start: datetime, end: datetime
+) -> AsyncIterator[tuple[Key, Facts]]:
+    found: dict[Key, Facts] = {}
+    async for rows in slices(session, start, end, query.filters):
+        for row in rows:
+            key = (_bucket_of(query, row.at), *(getattr(row, name) for name in query.group_by))
+            found.setdefault(key, Facts()).add_row(row)
+    for key, facts in found.items():
+        yield key, facts
+
+
+def _bucket_of(query: UsageQuery, at: int) -> int:
+    if query.width is None:
+        return (query.start - EPOCH) // MICROSECOND
+    return at - at % (query.width // MICROSECOND)
+
+
+async def _sums(
+    session: Session, query: UsageQuery, table: Table, start: datetime, end: datetime
+) -> AsyncIterator[tuple[Key, Facts]]:
+    for row in await session.execute(statement(query, table, start, end, session.dialect.name)):
+        yield (row.bucket, *(row._mapping[name] for name in query.group_by)), facts_of(row)
+
+
+def statement(query: UsageQuery, table: Table, start: datetime, end: datetime, dialect: str) -> Select[Any]:
+    level = level_for({*query.group_by, *query.filters})
+    scope = [_s.level == level, *(matching(_s[name], values) for name, values in query.filters.items())]
+    bucket, groups = _bucket(query, table), [_s[name] for name in query.group_by]
+    t = table.c
+    return (
+        select(
+            bucket.label("bucket"),
+            *groups,
+            *(func.sum(t[name]).label(name) for name in COUNTED),
+            _joined(t.latencies, dialect).label("latencies"),
+            _joined(t.proposers, dialect).label("proposers"),
+        )
+        .join_from(table, usage_series, _s.id == t.series_id)
+        .where(t.scope.in_(select(_s.scope).where(*scope)), t.at >= start, t.at < end, *scope)
+        .group_by(bucket, *groups)
+    )
+
+
+def _bucket(query: UsageQuery, table: Table) -> ColumnElement[int]:
+    at = coerce(table.c.at, BigInteger)
+    if query.width is None:
+        return literal((query.start - EPOCH) // MICROSECOND, BigInteger)
+    return at - at % (query.width // MICROSECOND)
+
+
+def _joined(column: ColumnElement[bytes], dialect: str) -> ColumnElement[bytes]:
+    """End to end, in any order."""
+    if dialect == "postgresql":
+        return func.string_agg(column, cast(b"", LargeBinary))
+    return cast(func.group_concat(column, ""), LargeBinary)

@@ -1,0 +1,94 @@
+"""The roll-up of usage: for each series the facts of an hour, and of a day."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import select
+
+from storage.database import Session
+from storage.models import usage_days, usage_hours, usage_series
+from storage.rollups.facts import Facts
+from storage.rollups.packed import pack_latencies, pack_proposers, unpack_latencies, unpack_proposers
+from storage.rollups.rollup import Written
+from storage.rollups.rows import COLUMNS, SLICE
+from storage.rollups.series import LEFT_OUT, Dimensions, Level, at_level, series_row
+from storage.values.usage import COUNTED, GROUPS
+
+_dimensions = attrgetter(*GROUPS)
+_counts = attrgetter(*COUNTED)
+DAY = timedelta(days=1)
+
+
+class UsageRollUp:
+    name = "usage"
+    columns = COLUMNS
+    tables = (usage_hours, usage_days)
+
+    def hour(self, at: datetime) -> "UsageHour":
+        return UsageHour(at)
+
+    async def day(self, session: Session, at: datetime) -> AsyncIterator[Written]:
+        """A scope at a time: what is in memory is one tenant's day."""
+        for scope in await session.scalars(select(usage_series.c.scope).distinct().order_by(usage_series.c.scope)):
+            if rows := await _day(session, scope, at):
+                yield usage_days, rows
+
+
+class UsageHour:
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+        self._by_key: dict[Dimensions, Facts] = {}
+
+    def add_row(self, row: Any) -> None:
+        dimensions = _dimensions(row)
+        facts = self._by_key.get(dimensions)
+        if facts is None:
+            facts = self._by_key[dimensions] = Facts()
+        facts.add_row(row)
+
+    def rows(self) -> Iterator[Written]:
+        found = self._by_key
+        for level in LEFT_OUT:
+            found = _lifted(level, found)
+            series = [(series_row(level, dimensions), found[dimensions]) for dimensions in sorted(found, key=_order)]
+            yield usage_series, [row for row, _ in series]
+            yield usage_hours, [fact_row(row["scope"], self._at, row["id"], facts) for row, facts in series]
+
+
+def fact_row(scope: int, at: datetime, series_id: int, facts: Facts) -> dict[str, Any]:
+    counts = dict(zip(COUNTED, facts.sums, strict=True))
+    latencies, proposers = pack_latencies(facts.latencies), pack_proposers(facts.by_proposer)
+    return {"scope": scope, "at": at, "series_id": series_id, **counts, "latencies": latencies, "proposers": proposers}
+
+
+def facts_of(row: Any) -> Facts:
+    """Of a row of roll-ups, or of what a database added up of several."""
+    facts = Facts()
+    facts.sums = [int(count) for count in _counts(row)]
+    facts.latencies = unpack_latencies(row.latencies)
+    facts.by_proposer = unpack_proposers(row.proposers)
+    return facts
+
+
+async def _day(session: Session, scope: int, at: datetime) -> list[dict[str, Any]]:
+    h = usage_hours.c
+    statement = select(usage_hours).where(h.scope == scope, h.at >= at, h.at < at + DAY).order_by(h.at, h.series_id)
+    found: dict[int, Facts] = {}
+    result = await session.stream(statement)
+    async for rows in result.partitions(SLICE):
+        for row in rows:
+            found.setdefault(row.series_id, Facts()).merge(facts_of(row))
+    return [fact_row(scope, at, series_id, found[series_id]) for series_id in sorted(found)]
+
+
+def _lifted(level: Level, below: Mapping[Dimensions, Facts]) -> dict[Dimensions, Facts]:
+    found: dict[Dimensions, Facts] = {}
+    for dimensions, facts in below.items():
+        found.setdefault(at_level(level, dimensions), Facts()).merge(facts)
+    return found
+
+
+def _order(dimensions: Dimensions) -> list[Any]:
+    return [(value is not None, value) for value in dimensions]
