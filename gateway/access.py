@@ -74,6 +74,7 @@ TENANTS: Mapping[str, tuple[str, ...]] = {
 DEPLOYMENTS: Mapping[str, tuple[str, ...]] = {
     "/admin/v1/deployments": ("GET", "POST"),
     "/admin/v1/deployments/{deployment_id}": ("GET", "PATCH", "DELETE"),
+    "/admin/v1/deployments/{deployment_id}/prices": ("GET", "PUT"),
     "/admin/v1/deployments/{deployment_id}/versions": ("GET",),
     "/admin/v1/deployments/{deployment_id}/rollback": ("POST",),
 }

@@ -19,7 +19,8 @@ from gateway.limits.terms import TermsOf
 from gateway.limits.told import error, headers
 from storage import StorageError
 from storage.limits.limiter import Limiter
-from storage.limits.values import Claim, Refusal, Reservation, Used
+from storage.limits.values import Claim, Refusal, Reservation
+from storage.money import Used
 from storage.values import Figures
 
 log = logging.getLogger("specgate.admission")
@@ -47,7 +48,7 @@ class Grant:
         self.is_corrected = False
 
     def ran(self, figures: Figures) -> None:
-        self.used = Used(figures.prompt_tokens, figures.completion_tokens, figures.cached_tokens)
+        self.used = figures.used
 
 
 class Admission:
@@ -64,14 +65,14 @@ class Admission:
     async def admit(self, principal: Principal, grant: Grant) -> AsyncIterator[None]:
         """Raises RateLimited, QuotaExceeded, StorageUnavailable, StorageFull."""
         ask = grant.ask
-        terms = await self._terms.get(principal, ask.model)
+        terms = await self._terms.get(principal)
         if not terms.limit_any:
             yield
             return
         if not ask.is_bounded:
             raise EngineUnavailable
         size = ask.guess()
-        claim = Claim(ask.request_id, self._owner, terms.subjects, size.input_tokens, size.output_tokens, terms.price)
+        claim = Claim(ask.request_id, self._owner, terms.subjects, size.input_tokens, size.output_tokens, ask.price)
         await self._reserve(grant, claim)
         try:
             yield

@@ -52,7 +52,8 @@ async def respond(
     entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices, lot)
     completion = Completion(Job(runs, route.client, entry, claim, route.drafter), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
-    ask = Ask(name, route.name, runs, await route.fingerprint.context(), principal.rejected_prediction != "free")
+    bills_rejected = principal.rejected_prediction != "free"
+    ask = Ask(name, route.name, runs, await route.fingerprint.context(), bills_rejected, route.price)
     return kind(completion, ask, spell(await _heading(name, asked, route)), principal, parts.service)
 
 
@@ -79,6 +80,7 @@ def _entry(
         user_hash=user_hash(parts.secret, principal, asked.user),
         deployment_id=route.deployment_id,
         config_version=route.config_version,
+        price_version=route.prices.version if route.prices else None,
         cohort=lot.cohort,
         holdout_ppm=lot.ppm,
         sampled=is_sampled(asked),

@@ -21,6 +21,7 @@ from gateway.api import (
     models,
     openapi,
     organization,
+    prices,
     tenants,
     usage,
 )
@@ -36,7 +37,15 @@ OPEN = (health.router, openapi.router)
 SCRAPED = (metrics.router,)
 """It asks for a key itself: a token will do."""
 PUBLIC = (chat.router, completions.router, models.router, key.router)
-ADMIN = (usage.router, entries.router, *organization.ROUTERS, tenants.router, deployments.router, limits.router)
+ADMIN = (
+    usage.router,
+    entries.router,
+    *organization.ROUTERS,
+    tenants.router,
+    deployments.router,
+    prices.router,
+    limits.router,
+)
 
 
 def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None = None) -> FastAPI:

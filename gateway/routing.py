@@ -15,6 +15,8 @@ from gateway.auth import Principal
 from gateway.errors import ModelNotFound
 from gateway.secret import subkey
 from inference.protocol import EngineError, InferenceClient, WorkerReady
+from storage.money import FREE, Price
+from storage.values.prices import PriceVersion
 
 FINGERPRINT_SECONDS = 1.0
 
@@ -64,11 +66,17 @@ class Route:
     allow_opt_out: bool = True
     drafter: str = "none"
     """The kind at work."""
+    prices: PriceVersion | None = None
+    """None: it costs nothing."""
     holdout_rate: float = 0.0
     """Of the requests that its own drafter would help; 0 where it has none."""
     weights: Mapping[str, int] = field(default_factory=dict)
     """Alias → this deployment's part of its requests."""
     is_ready: bool = True
+
+    @property
+    def price(self) -> Price:
+        return self.prices.price if self.prices else FREE
 
     def answers(self, model: str) -> bool:
         return model == self.name or model in self.weights

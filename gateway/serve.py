@@ -17,6 +17,7 @@ from gateway.app import build_app
 from gateway.auth import Authenticator
 from gateway.books import Books
 from gateway.bootstrap import Credentials, bootstrap, check_presets, new_epoch, settle_dead
+from gateway.currency import settle_currency
 from gateway.deployments.first import Remark, ensure_first
 from gateway.deployments.fleet import Fleet
 from gateway.deployments.host import StartEngine
@@ -95,6 +96,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         check_presets(settings.home, **presets(settings))
         db = await Database.open(settings.database, durability=settings.durability)
         stack.push_async_callback(db.close)
+        await settle_currency(db, settings.currency)
         credentials = await _credentials(settings, db)
         owner = new_epoch(credentials)
         recovered = await settle_dead(db, owner)

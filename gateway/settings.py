@@ -103,6 +103,9 @@ class Settings(BaseSettings):
     holdout_rate: float = Field(default=0.02, ge=0, le=0.2)
     """Of the deployment that the first start makes: the share of requests that run without speculation."""
 
+    currency: str | None = Field(default=None, pattern=r"^[A-Z]{3}$")
+    """What prices are in, as ISO 4217 spells it. Fixed by the first price that is set. None: as it is, else USD."""
+
     # requests
     max_body_bytes: int = Field(default=8 * 2**20, ge=1)
     body_seconds: float = Field(default=60.0, gt=0)

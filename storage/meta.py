@@ -18,3 +18,7 @@ class Meta:
         await insert_once(self._session, meta, {"key": key, "value": value})
         found = await self._session.scalar(select(meta.c.value).where(meta.c.key == key))
         return str(found)
+
+    async def get(self, key: str) -> str | None:
+        found: str | None = await self._session.scalar(select(meta.c.value).where(meta.c.key == key))
+        return found

@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import audit, config, database, deployments, keys, limits, tenants
+from gateway.cli import audit, config, database, deployments, keys, limits, prices, tenants
 from gateway.cli.apply import apply, diff, print_schema
 from gateway.cli.backup import backup, restore
 from gateway.cli.demo import demo
@@ -29,6 +29,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(deployments.app, name="deployments")
 app.add_typer(limits.app, name="limits")
+app.add_typer(prices.app, name="prices")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.add_typer(database.db, name="db")

@@ -54,9 +54,11 @@ class Admin:
 
     def patch(self, path: str, body: Object, **query: Any) -> Object:
         """Of the version that is there now."""
-        current = self._http.get(path, headers=self._headers)
-        require_ok(current)
-        return self._answer("PATCH", path, {"If-Match": current.headers["etag"]}, json=body, params=query)
+        return self._answer("PATCH", path, self._match(path), json=body, params=query)
+
+    def put(self, path: str, body: Object) -> Object:
+        """In place of the version that is there now."""
+        return self._answer("PUT", path, self._match(path), json=body)
 
     def delete(self, path: str, reason: str | None = None) -> Object:
         return self._answer("DELETE", path, {"x-specgate-reason": reason} if reason else None)
@@ -71,6 +73,11 @@ class Admin:
             if one["is_default"] if name is None else name in (one["id"], one["name"]):
                 return one
         return None
+
+    def _match(self, path: str) -> Object:
+        current = self._http.get(path, headers=self._headers)
+        require_ok(current)
+        return {"If-Match": current.headers["etag"]}
 
     def _answer(self, method: str, path: str, headers: Object | None = None, **more: Any) -> Object:
         return self._read(self._http.request(method, path, headers=self._headers | (headers or {}), **more))

@@ -12,6 +12,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from gateway.api.limits import LimitsDocument
+from gateway.api.prices import PricesDocument
 from gateway.deployments.document import DeploymentDocument
 from gateway.openai.organization_schema import TENANT_ID, Models, Name, Scopes
 from gateway.openai.schema import Wire
@@ -46,11 +47,15 @@ class DeclaredTenant(Wire):
     projects: tuple[DeclaredProject, ...] | None = None
 
 
+class DeclaredDeployment(DeploymentDocument):
+    prices: PricesDocument | None = None
+
+
 class Declared(Wire):
     """specgate.yaml"""
 
     tenants: tuple[DeclaredTenant, ...] | None = None
-    deployments: tuple[DeploymentDocument, ...] | None = None
+    deployments: tuple[DeclaredDeployment, ...] | None = None
 
 
 class DeclarationRefused(Exception):

@@ -5,22 +5,23 @@ deployment is that of its newest drafter configuration; of all else, whoever the
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from gateway.api.limits import LimitsDocument
 from gateway.api.merge_patch import differences, merge
+from gateway.api.prices import PricesDocument
 from gateway.cli.admin import Admin, Object
 from gateway.cli.declared import (
     Declared,
+    DeclaredDeployment,
     DeclaredKey,
     DeclaredProject,
     DeclaredTenant,
     given,
 )
-from gateway.deployments.document import DeploymentDocument
 from gateway.home import write_private
 from gateway.openai.organization_schema import TenantDocument
 
@@ -62,11 +63,14 @@ class Planner:
             found += self._tenant(tenant)
         return found
 
-    def _deployments(self, wanted: Sequence[DeploymentDocument]) -> Iterator[Change]:
+    def _deployments(self, wanted: Sequence[DeclaredDeployment]) -> Iterator[Change]:
         current = {one["name"]: one for one in self._api.all(DEPLOYMENTS)}
         for one in wanted:
-            if change := self._deployment(given(one), current.get(one.name)):
+            document = {name: value for name, value in given(one).items() if name != "prices"}
+            if change := self._deployment(document, current.get(one.name)):
                 yield change
+            if one.prices is not None:
+                yield from self._prices(one.name, one.prices, current.get(one.name))
         for name in current.keys() - {one.name for one in wanted} if self._prune else ():
             yield self._delete(
                 f"deployment {name}", f"{DEPLOYMENTS}/{current[name]['id']}", self._author(current[name])
@@ -84,6 +88,20 @@ class Planner:
         path, body = f"{DEPLOYMENTS}/{current['id']}", patch | {"reason": self._reason}
         changed = list(differences(was, merge(was, wanted)))
         return Change("update", target, lambda: self._api.patch(path, body), changed, self._author(current))
+
+    def _prices(self, name: str, wanted: PricesDocument, deployment: Object | None) -> Iterator[Change]:
+        asked, body = asdict(wanted.price), given(wanted) | {"reason": self._reason}
+        current = self._api.get(f"{DEPLOYMENTS}/{deployment['id']}/prices") if deployment else {}
+        changed = list(differences({item: current.get(item) for item in asked}, asked))
+
+        def make() -> Object:
+            found = self._api.deployment(name)
+            assert found is not None
+            return self._api.put(f"{DEPLOYMENTS}/{found['id']}/prices", body)
+
+        if changed:
+            author = self._other(current["history"][0]["author"]) if current.get("history") else None
+            yield Change("update", f"prices of {name}", make, changed, author)
 
     def _tenant(self, wanted: DeclaredTenant) -> Iterator[Change]:
         path, api = f"{TENANTS}/{wanted.id}", self._api.of(wanted.id)

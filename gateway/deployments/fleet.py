@@ -16,6 +16,7 @@ from gateway.supervisor import EngineState, Phase
 from gateway.telemetry import describe
 from storage import Database, StorageError
 from storage.deployments import Deployments
+from storage.prices import Prices
 from storage.values.deployments import Deployment, DrafterVersion
 
 POLL_SECONDS = 0.5
@@ -76,10 +77,11 @@ class Fleet:
         """Look at the database and follow it. Raises StorageError."""
         async with self._syncing:
             async with self._db.view() as session:
-                current = await Deployments(session).current()
+                current, prices = await Deployments(session).current(), await Prices(session).current()
             self._leave({deployment.id for deployment, _ in current})
             for deployment, version in current:
                 self._follow_one(deployment, version)
+                self.servings[deployment.id].prices = prices.get(deployment.id)
             await asyncio.gather(*map(self._settle, list(self.servings.values())))
 
     async def settled(self, id: str, seconds: float) -> None:

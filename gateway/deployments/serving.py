@@ -19,6 +19,7 @@ from gateway.deployments.speculation import Speculation, engine_config, read
 from gateway.routing import Route
 from inference.speculation_config import SpeculationConfig
 from storage.values.deployments import Deployment, DeploymentSpec, DrafterVersion
+from storage.values.prices import PriceVersion
 
 Phase = Literal["loading", "ready", "degraded", "draining", "failed", "disabled"]
 
@@ -35,6 +36,7 @@ class Serving:
         self.coming: Generation | None = None
         self.leaving: list[Generation] = []
         self.speculation = Speculation(enabled=False)
+        self.prices: PriceVersion | None = None
         self._start, self._drain = start, drain
         self._going: set[asyncio.Task[None]] = set()
         self.follow(deployment, version)
@@ -69,6 +71,7 @@ class Serving:
             config_version=self.version.version,
             allow_opt_out=self.speculation.allow_opt_out,
             drafter=self.speculation.kind,
+            prices=self.prices,
             holdout_rate=self.speculation.drawn_rate,
             weights={alias.name: alias.weight for alias in spec.aliases},
             is_ready=any(replica.is_ready for replica in generation.replicas),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.protocol import GenerationRequest
+from storage.money import FREE, Price
 
 TEMPLATE_TOKENS = 64
 """A template's own words, such as a default system message."""
@@ -28,11 +29,13 @@ class Ask:
 
     request_id: str
     model: str
-    """The deployment's name, by which it is priced."""
+    """The deployment's name."""
     runs: tuple[GenerationRequest, ...]
     context: int | None
     """The longest prompt and answer together; None while the engine does not say."""
     bills_rejected: bool = False
+    price: Price = FREE
+    """At its admission."""
 
     @property
     def is_bounded(self) -> bool:

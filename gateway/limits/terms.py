@@ -1,4 +1,4 @@
-"""Whose limits apply to a request, and what its tokens cost: read from the database, remembered for a second."""
+"""Whose limits apply to a request: read from the database, remembered for a second."""
 
 import asyncio
 import time
@@ -9,9 +9,8 @@ from gateway.auth import Principal
 from gateway.errors import StorageUnavailable
 from gateway.shared_reads import SharedReads
 from storage import Database, StorageAway
-from storage.limits.prices import Prices
 from storage.limits.rows import LimitRows
-from storage.limits.values import DIMENSIONS, Price, Scope, Subject
+from storage.limits.values import DIMENSIONS, Scope, Subject
 
 REMEMBER_SECONDS = 1.0
 MOST_REMEMBERED = 4096
@@ -21,7 +20,6 @@ MOST_REMEMBERED = 4096
 class Terms:
     subjects: tuple[Subject, ...]
     """Outermost first."""
-    price: Price
 
     @property
     def limit_any(self) -> bool:
@@ -33,30 +31,28 @@ class TermsOf:
 
     def __init__(self, db: Database, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._db, self._patience, self._clock = db, patience, clock
-        self._known: dict[tuple[str, str], tuple[float, Terms]] = {}
+        self._known: dict[str, tuple[float, Terms]] = {}
         self._reads = SharedReads()
 
-    async def get(self, principal: Principal, model: str) -> Terms:
+    async def get(self, principal: Principal) -> Terms:
         """Raises StorageUnavailable."""
-        place = principal.key_id, model
-        until, terms = self._known.get(place, (0.0, None))
+        until, terms = self._known.get(principal.key_id, (0.0, None))
         if terms is None or self._clock() >= until:
-            terms = await self._reads.read(place, lambda: self._look_up(principal, model))
+            terms = await self._reads.read(principal.key_id, lambda: self._look_up(principal))
         return terms
 
-    async def _look_up(self, principal: Principal, model: str) -> Terms:
+    async def _look_up(self, principal: Principal) -> Terms:
         asked = self._clock()
-        terms = await self._read(principal, model)
+        terms = await self._read(principal)
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
-        self._known[principal.key_id, model] = asked + REMEMBER_SECONDS, terms
+        self._known[principal.key_id] = asked + REMEMBER_SECONDS, terms
         return terms
 
-    async def _read(self, principal: Principal, model: str) -> Terms:
+    async def _read(self, principal: Principal) -> Terms:
         try:
             async with asyncio.timeout(self._patience), self._db.view() as session:
-                subjects = await LimitRows(session).of(levels(principal))
-                return Terms(subjects, await Prices(session).get(model))
+                return Terms(await LimitRows(session).of(levels(principal)))
         except (StorageAway, TimeoutError) as error:
             raise StorageUnavailable from error
 

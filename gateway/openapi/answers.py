@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from storage.money import ITEMS
+
 Object = dict[str, Any]
 COUNT: Object = {"type": "integer", "minimum": 0}
 STRING: Object = {"type": "string"}
@@ -69,6 +71,9 @@ SCHEMAS: Object = {
     "Deployment": object_of("deployment", id=STRING, name=STRING, speculation={"type": "object"}, version=COUNT),
     "DeploymentPlan": object_of("deployment.plan", changes={"type": "array"}),
     "DeploymentVersion": object_of("deployment.version", version=COUNT, author=STRING, reason=STRING),
+    "Prices": object_of(
+        "deployment.prices", id=STRING, currency=STRING, **{item: COUNT for item in ITEMS}, history={"type": "array"}
+    ),
     "Deleted": {
         "type": "object",
         "properties": {"object": STRING, "id": STRING, "deleted": {"const": True}},

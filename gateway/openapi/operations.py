@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from gateway.access import ADMIN_KEYS, PROJECT
 from gateway.api.limits import LimitsDocument
+from gateway.api.prices import NewPrices
 from gateway.deployments.changes import NewDeployment, Rollback
 from gateway.openai import organization_schema as organization
 from gateway.openai.schema import ChatRequest, CompletionRequest
@@ -168,6 +169,8 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         is_patch=True,
     ),
     ("DELETE", DEPLOYMENT): Operation("End a deployment", ref("Deleted"), None, (p.MAY_MATCH, p.REASON)),
+    ("GET", f"{DEPLOYMENT}/prices"): Operation("What its tokens cost, and what they did", ref("Prices")),
+    ("PUT", f"{DEPLOYMENT}/prices"): Operation("Other prices", ref("Prices"), NewPrices, (p.IF_MATCH, p.REASON)),
     ("GET", f"{DEPLOYMENT}/versions"): Operation("Its drafter configurations", list_of("DeploymentVersion")),
     ("POST", f"{DEPLOYMENT}/rollback"): Operation(
         "An old configuration, as a new version", ref("Deployment"), Rollback, (p.MAY_MATCH,)

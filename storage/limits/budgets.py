@@ -11,8 +11,9 @@ from sqlalchemy import bindparam, delete, select, update
 from storage.database import Session
 from storage.inserts import Upsert
 from storage.limits.rules import month_of
-from storage.limits.values import BUDGETS, Amounts, Claim, Price, Reservation, Used
+from storage.limits.values import BUDGETS, Amounts, Claim, Reservation
 from storage.models import budget_holds, budget_spent
+from storage.money import ITEMS, Price, Used
 
 _holds, _spent = budget_holds.c, budget_spent.c
 HOLD = budget_holds.insert()
@@ -34,7 +35,7 @@ class Budgets:
     async def hold(self, claim: Claim, now: float) -> None:
         needs, price = claim.needs, claim.price
         held = {"tokens": needs.monthly_tokens, "micros": needs.monthly_micros}
-        prices = {"input_price": price.input, "cached_price": price.cached, "output_price": price.output}
+        prices = {f"{item}_price": price.of(item) for item in ITEMS}
         kept = {"id": claim.id, "owner": claim.owner, "month": month_of(now)} | held | prices
         rows = [kept | {"subject": subject.name} for subject in claim.limited_in(*BUDGETS)]
         if rows:
@@ -61,5 +62,6 @@ class Budgets:
 
 
 def _spending(hold: Any, used: Used) -> dict[str, Any]:
-    price = Price(hold["input_price"], hold["cached_price"], hold["output_price"])
+    rejected = hold["output_price"] if hold["rejected_price"] is None else hold["rejected_price"]
+    price = Price(hold["input_price"], hold["cached_price"], hold["output_price"], rejected)
     return {"subject": hold["subject"], "month": hold["month"], "tokens": used.tokens, "micros": price.cost(used)}

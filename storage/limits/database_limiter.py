@@ -23,9 +23,9 @@ from storage.limits.values import (
     Reservation,
     Standing,
     Subject,
-    Used,
     Verdict,
 )
+from storage.money import Used
 
 T = TypeVar("T")
 

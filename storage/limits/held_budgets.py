@@ -8,7 +8,8 @@ from storage.limits.budgets import Budgets
 from storage.limits.locks import hold
 from storage.limits.rules import over
 from storage.limits.usage import OF_BUDGETS, usages
-from storage.limits.values import BUDGETS, Amounts, Claim, Reservation, Subject, Usage, Used, Verdict
+from storage.limits.values import BUDGETS, Amounts, Claim, Reservation, Subject, Usage, Verdict
+from storage.money import Used
 
 
 class HeldBudgets:

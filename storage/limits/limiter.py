@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from storage.limits.values import Claim, Refusal, Reservation, Standing, Subject, Used
+from storage.limits.values import Claim, Refusal, Reservation, Standing, Subject
+from storage.money import Used
 
 
 class Limiter(Protocol):

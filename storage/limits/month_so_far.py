@@ -9,10 +9,12 @@ from sqlalchemy import BigInteger, cast, func, select
 
 from storage.database import Session
 from storage.inserts import Upsert
-from storage.limits.prices import Prices
+from storage.limits.reaper import USED
 from storage.limits.rules import month_ends, month_of
-from storage.limits.values import Scope, Used
+from storage.limits.values import Scope
 from storage.models import budget_spent, ledger_entries, of_kind
+from storage.money import FREE, Used
+from storage.prices import Pinned, Prices
 
 _entries = ledger_entries.c
 BELONGS = {"tenant": _entries.tenant_id, "project": _entries.project_id, "key": _entries.key_id}
@@ -20,25 +22,22 @@ BEGIN = Upsert(budget_spent, lambda new: {"tokens": new.tokens, "micros": new.mi
 
 
 async def begin_with_month_so_far(session: Session, scope: Scope, id: str, now: float) -> None:
-    """Costs are at today's prices."""
-    tokens = micros = 0
-    for model, used in await _used(session, scope, id, now):
-        tokens += used.tokens
-        micros += (await Prices(session).get(model)).cost(used)
+    """Costs are at the prices that requests were admitted at."""
+    came_to = await _used(session, scope, id, now)
+    prices = await Prices(session).of([deployment for deployment, _ in came_to])
+    tokens = sum(used.tokens for used in came_to.values())
+    micros = sum(prices.get(pinned, FREE).cost(used) for pinned, used in came_to.items())
     row = {"subject": f"{scope}:{id}", "month": month_of(now), "tokens": tokens, "micros": micros}
     await BEGIN.run(session, [row])
 
 
-async def _used(session: Session, scope: Scope, id: str, now: float) -> list[tuple[str, Used]]:
+async def _used(session: Session, scope: Scope, id: str, now: float) -> dict[Pinned, Used]:
     first = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    sums = [
-        cast(func.sum(column), BigInteger)
-        for column in (_entries.prompt_tokens, _entries.completion_tokens, _entries.cached_tokens)
-    ]
+    pinned = (_entries.deployment_id, _entries.price_version)
     statement = (
-        select(_entries.model, *sums)
+        select(*pinned, *(cast(func.sum(column), BigInteger) for column in USED))
         .where(BELONGS[scope] == id, of_kind(ledger_entries, "settle"))
         .where(_entries.at >= first, _entries.at < datetime.fromtimestamp(month_ends(now), UTC))
-        .group_by(_entries.model)
+        .group_by(*pinned)
     )
-    return [(row[0], Used(*row[1:])) for row in await session.execute(statement)]
+    return {(row[0], row[1]): Used(*row[2:]) for row in await session.execute(statement)}

@@ -8,10 +8,17 @@ from storage.database import Session
 from storage.ledger import Ledger
 from storage.limits.budgets import Budgets
 from storage.limits.gateways import Gateways
-from storage.limits.values import Used
 from storage.models import ledger_entries, of_kind
+from storage.money import Used
 
 _entries = ledger_entries.c
+USED = (
+    _entries.prompt_tokens,
+    _entries.completion_tokens,
+    _entries.cached_tokens,
+    _entries.completion_tokens - _entries.visible_tokens,
+)
+"""The members of `Used`."""
 
 
 async def settle_dead(session: Session, now: float) -> int:
@@ -34,8 +41,7 @@ async def settle_dead(session: Session, now: float) -> int:
 
 async def _used(session: Session, claim_ids: Collection[str]) -> Mapping[str, Used]:
     """By the ledger; what it never opened has used nothing."""
-    statement = select(
-        _entries.request_id, _entries.prompt_tokens, _entries.completion_tokens, _entries.cached_tokens
-    ).where(of_kind(ledger_entries, "settle"), _entries.request_id.in_(claim_ids))
-    rows = await session.execute(statement)
-    return {row.request_id: Used(row.prompt_tokens, row.completion_tokens, row.cached_tokens) for row in rows}
+    statement = select(_entries.request_id, *USED).where(
+        of_kind(ledger_entries, "settle"), _entries.request_id.in_(claim_ids)
+    )
+    return {row[0]: Used(*row[1:]) for row in await session.execute(statement)}

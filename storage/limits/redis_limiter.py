@@ -6,7 +6,8 @@ from dataclasses import replace
 from storage.limits.held_budgets import HeldBudgets
 from storage.limits.rules import refund, refusal, standings, with_claim
 from storage.limits.shared_rates import SharedRates
-from storage.limits.values import TRAFFIC, Claim, Refusal, Reservation, Standing, Subject, Usage, Used
+from storage.limits.values import TRAFFIC, Claim, Refusal, Reservation, Standing, Subject, Usage
+from storage.money import Used
 
 
 class RedisLimiter:

@@ -19,9 +19,9 @@ from storage.limits.values import (
     Standing,
     Subject,
     Usage,
-    Used,
     Verdict,
 )
+from storage.money import Used
 
 WINDOW = 60
 CONCURRENCY_RETRY = 1.0

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from storage.money import FREE, Price, Used
+
 Scope = Literal["tenant", "project", "key"]
 Rate = Literal["requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute"]
 Budget = Literal["monthly_tokens", "monthly_micros"]
@@ -17,8 +19,6 @@ BUDGETS: tuple[Budget, ...] = get_args(Budget)
 TRAFFIC: tuple[Dimension, ...] = ("concurrency", *RATES)
 DIMENSIONS: tuple[Dimension, ...] = (*TRAFFIC, *BUDGETS)
 """In the order in which they refuse."""
-PER = 1_000_000
-"""Prices are micro-units for so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +92,6 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What a request came to. Cached tokens are part of the input."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Micro-units for a million tokens."""
-
-    input: int = 0
-    cached: int = 0
-    output: int = 0
-
-    def cost(self, used: Used) -> int:
-        """In micro-units, rounded once, half to even."""
-        fresh = used.input_tokens - used.cached_tokens
-        sum = fresh * self.input + used.cached_tokens * self.cached + used.output_tokens * self.output
-        whole, rest = divmod(sum, PER)
-        return whole + (2 * rest > PER or (2 * rest == PER and whole % 2 == 1))
-
-    def most(self, used: Used) -> int:
-        """What it costs at most, however much of it is cached."""
-        return Price(max(self.input, self.cached), self.cached, self.output).cost(used)
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """What a request may come to, at most."""
 
@@ -135,7 +102,7 @@ class Claim:
     """Outermost first."""
     input_tokens: int
     output_tokens: int
-    price: Price = Price()
+    price: Price = FREE
 
     @property
     def needs(self) -> Amounts:

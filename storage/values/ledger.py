@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from storage.money import Used
 from storage.texts import check_label, check_text
 from storage.values.tenancy import RejectedPolicy
 
@@ -60,6 +61,12 @@ class Figures:
     """Mean number of sequences in the passes that decoded it, times 1000."""
     config_versions: Mapping[int, int] = field(default_factory=dict)
     """Drafter configuration version → steps run under it."""
+
+    @property
+    def used(self) -> Used:
+        """What is billed."""
+        rejected = self.completion_tokens - self.visible_tokens
+        return Used(self.prompt_tokens, self.completion_tokens, self.cached_tokens, rejected)
 
     def __post_init__(self) -> None:
         for name in self.by_proposer:

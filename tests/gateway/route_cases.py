@@ -39,6 +39,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "enabled": False,
     },
     ("PATCH", "/admin/v1/deployments/{deployment_id}"): {"max_sequences": 9, "reason": "matrix"},
+    ("PUT", "/admin/v1/deployments/{deployment_id}/prices"): {"input": 1, "output": 2, "reason": "matrix"},
     ("POST", "/admin/v1/deployments/{deployment_id}/rollback"): {"version": 1, "reason": "matrix"},
 }
 QUERIES: dict[tuple[str, str], dict[str, str]] = {

@@ -12,8 +12,9 @@ import openai
 import pytest
 
 from inference.protocol import Accepted, EngineError, GenerationRequest, TokenEvent
-from storage.limits.prices import Prices
-from storage.limits.values import Price
+from storage.deployments import FIRST
+from storage.money import Price
+from storage.prices import Prices
 from tests.gateway.fake_engine import FakeEngine, Script
 from tests.gateway.limiting import TENANT, is_released, key_id, limit, used
 from tests.gateway.running import MODEL, Gateway, frames, running
@@ -103,7 +104,9 @@ async def test_the_official_client_gives_up_on_a_used_up_budget_at_once(tmp_path
 async def test_a_budget_is_spent_by_what_the_ledger_bills(tmp_path: Path) -> None:
     async with running(tmp_path, FakeEngine(Script(words=MANY, step=3))) as gateway:
         async with gateway.parts.db.unit() as session:
-            await Prices(session).set(MODEL, Price(input=150_000_000, cached=50_000_000, output=600_000_000))
+            price = Price(input=150_000_000, cached=50_000_000, output=600_000_000)
+            assert await Prices(session).add(FIRST, price, "system", "a test", 0)
+        await gateway.parts.fleet.sync()
         await limit(gateway.parts.db, *TENANT, monthly_tokens=100_000, monthly_micros=10**9)
         for stream in (False, True):
             assert (await gateway.chat(stream=stream, max_tokens=60, n=2)).status_code == 200

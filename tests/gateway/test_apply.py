@@ -67,6 +67,7 @@ def test_the_example_is_applied_once_and_then_nothing_differs(server: str, tmp_p
     assert before.exit_code == 1
     assert targets(before) == [
         ("update", "deployment smollm2-135m"),
+        ("update", "prices of smollm2-135m"),
         ("create", "tenant acme"),
         ("update", "limits of tenant acme"),
         ("create", "project editor of acme"),
@@ -77,6 +78,7 @@ def test_the_example_is_applied_once_and_then_nothing_differs(server: str, tmp_p
     done = call(server, "apply", "-f", str(file))
     assert done.exit_code == 0, done.output
     assert "speculation.auto_disable.min_acceptance: None → 0.05" in done.stdout
+    assert told(server, "prices", "show", "smollm2-135m")["rejected"] == 600_000, "as output, where it is left out"
     again = call(server, "diff", "-f", str(file))
     assert (again.exit_code, again.stdout) == (0, "Nothing differs.\n")
     assert call(server, "apply", "-f", str(file)).stdout == "Nothing differs.\n"

@@ -4,8 +4,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from storage import Database
+from storage.deployments import Deployments
 from storage.ledger import Ledger
+from storage.money import Price
+from storage.prices import Prices
 from storage.values import Figures, OpenEntry, Problem, ProposerFigures, Settlement
+from storage.values.deployments import DeploymentSpec
 
 ENDED = Figures(
     prompt_tokens=100,
@@ -58,3 +62,13 @@ async def settle(db: Database, request_id: str, figures: Figures = ENDED, at: da
 async def problems(db: Database) -> list[Problem]:
     async with db.view() as session:
         return await Ledger(session).verify()
+
+
+async def priced(db: Database, *prices: Price, name: str = "tiny") -> str:
+    """The id of a new deployment that had these prices, one after the other."""
+    async with db.unit() as session:
+        made = await Deployments(session).create(DeploymentSpec(name, "m"), {}, "system", "a test")
+        assert made is not None
+        for version, price in enumerate(prices):
+            assert await Prices(session).add(made.id, price, "system", "a test", version)
+    return made.id

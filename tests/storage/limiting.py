@@ -15,7 +15,8 @@ from storage.limits.limiter import Limiter
 from storage.limits.redis_limiter import RedisLimiter
 from storage.limits.redis_rates import RedisRates
 from storage.limits.shared_rates import SharedRates
-from storage.limits.values import Claim, Dimension, Limits, Price, Refusal, Reservation, Scope, Subject
+from storage.limits.values import Claim, Dimension, Limits, Refusal, Reservation, Scope, Subject
+from storage.money import Price
 
 JULY = 1_782_900_000.25
 """2026-07-01 10:00:00.25 UTC."""

@@ -7,10 +7,10 @@ import pytest
 
 from storage import Database
 from storage.limits.database_limiter import DatabaseLimiter
-from storage.limits.prices import Prices
 from storage.limits.rows import LimitRow, LimitRows
-from storage.limits.values import Limits, Price, Subject
-from tests.storage.entries import ENDED, open_requests, settle
+from storage.limits.values import Limits, Subject
+from storage.money import Price
+from tests.storage.entries import ENDED, open_requests, priced, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,6 @@ async def _set(db: Database, new: Limits, before: int) -> LimitRow | None:
 async def test_what_was_never_set_is_no_limit(db: Database) -> None:
     async with db.view() as session:
         assert await LimitRows(session).get("tenant", "t") == LimitRow(Limits(), 0)
-        assert await Prices(session).get("tiny") == Price()
 
 
 async def test_each_change_is_a_version_and_the_later_editor_loses(db: Database) -> None:
@@ -47,20 +46,12 @@ async def test_all_levels_are_read_at_once_in_their_order(db: Database) -> None:
         )
 
 
-async def test_a_price_is_replaced(db: Database) -> None:
-    for price in (Price(1, 2, 3), Price(4, 5, 6)):
-        async with db.unit() as session:
-            await Prices(session).set("tiny", price)
-        async with db.view() as session:
-            assert await Prices(session).get("tiny") == price
-
-
 async def test_a_budget_begins_with_what_the_month_has_used(db: Database) -> None:
     now = datetime.now(UTC)
     last_month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0) - timedelta(seconds=1)
-    async with db.unit() as session:
-        await Prices(session).set("tiny", Price(input=1_000_000, cached=500_000, output=2_000_000))
-    await open_requests(db, "old", "new", "other")
+    price = Price(input=1_000_000, cached=500_000, output=2_000_000)
+    deployment = await priced(db, price, Price(input=9_000_000))
+    await open_requests(db, "old", "new", "other", deployment_id=deployment, price_version=1)
     for request_id, at in (("old", last_month), ("new", now)):
         await settle(db, request_id, ENDED, at)
     subject = Subject("tenant", "default", Limits(monthly_tokens=10**6, monthly_micros=10**6))

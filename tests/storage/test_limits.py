@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from storage.limits.rules import month_ends
-from storage.limits.values import DIMENSIONS, Price, Refusal, Reservation, Scope, Used
+from storage.limits.values import DIMENSIONS, Refusal, Reservation, Scope
+from storage.money import Price, Used
 from tests.storage.limiting import JULY, LEASE, Bench, key, project, subject, tenant
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from storage import Database
 from storage.limits.limiter import Limiter
 from storage.limits.rules import WINDOW, month_of
-from storage.limits.values import DIMENSIONS, Claim, Dimension, Limits, Price, Refusal, Reservation, Subject, Used
+from storage.limits.values import DIMENSIONS, Claim, Dimension, Limits, Refusal, Reservation, Subject
+from storage.money import Price, Used
 from tests.storage.limiting import LEASE, Bench, in_database, in_redis
 from tests.storage.valkey import empty
 

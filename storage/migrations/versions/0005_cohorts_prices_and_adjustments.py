@@ -1,6 +1,7 @@
 """Cohorts, versions of prices, and adjustments"""
 
 import time
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -29,7 +30,7 @@ def upgrade() -> None:
 
 
 def _widen_the_ledger() -> None:
-    for column in (
+    columns: tuple[sa.Column[Any], ...] = (
         sa.Column("cohort", sa.String(length=8), nullable=True),
         sa.Column("holdout_ppm", sa.Integer(), nullable=True),
         sa.Column("price_version", sa.Integer(), nullable=True),
@@ -39,7 +40,8 @@ def _widen_the_ledger() -> None:
         sa.Column("batch_milli", sa.Integer(), server_default="0", nullable=False),
         sa.Column("reason", sa.String(length=256), nullable=True),
         sa.Column("author", sa.String(length=128), nullable=True),
-    ):
+    )
+    for column in columns:
         op.add_column("ledger_entries", column)
     adjusts = sa.text("kind = 'adjust'")
     op.create_index(
