@@ -34,6 +34,7 @@ from gateway.parts import Parts
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
 from gateway.settings import Settings, presets, split_bind
+from gateway.spool import open_spool
 from storage import Database
 
 
@@ -99,12 +100,13 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         await settle_currency(db, settings.currency)
         credentials = await _credentials(settings, db)
         owner = new_epoch(credentials)
+        books = Books(db, owner, open_spool(settings, db.durability), settings.storage_seconds)
+        stack.push_async_callback(books.close, settings.settle_seconds)
+        await books.recover()
         recovered = await settle_dead(db, owner)
         roster = Roster(db, owner, settings.lease_seconds)
         await roster.join()
         stack.push_async_callback(roster.leave)
-        books = Books(db, owner, settings.storage_seconds)
-        stack.push_async_callback(books.close, settings.settle_seconds)
         limiter = await stack.enter_async_context(open_limiter(settings, db, roster.num_live))
         admission = Admission(limiter, TermsOf(db, settings.storage_seconds), owner, settings.storage_seconds)
         stack.push_async_callback(admission.close, settings.settle_seconds)
