@@ -106,6 +106,8 @@ class FakeEngine:
         self.closed: list[str] = []
         """Streams that ended, however."""
         self.sent = 0
+        self.made: dict[str, int] = {}
+        """Request → tokens it was given."""
         self.config = SpeculationConfig(version=0)
         """The drafters it was told to run."""
         self.refuses: EngineError | None = None
@@ -116,9 +118,14 @@ class FakeEngine:
     def become(self, phase: Phase, detail: str = "The engine is ready.") -> None:
         self.state = EngineState(phase, detail)
 
+    def script_of(self, request: GenerationRequest) -> Script:
+        """Of this request: all have the same, but for heirs."""
+        return self.script
+
     async def generate(self, request: GenerationRequest) -> AsyncIterator[Accepted | TokenEvent]:
-        script = self.script
+        script = self.script_of(request)
         self.requests.append(request)
+        self.made[request.request_id] = 0
         self._aborts[request.request_id] = asyncio.Event()
         try:
             if script.refuse:
@@ -129,6 +136,7 @@ class FakeEngine:
             await self._pause(request, script.before_first)
             async for event in self._steps(request, script, choices):
                 self.sent += len(event.token_ids)
+                self.made[request.request_id] += len(event.token_ids)
                 yield event
         finally:
             self.closed.append(request.request_id)

@@ -1,4 +1,7 @@
-"""Gateway processes with engines by script, for tests that send signals or need several of them."""
+"""Gateway processes with engines by script, for tests that send signals or need several of them.
+
+The ledger is proved when one has ended: a test that takes the database away brings it back first.
+"""
 
 import asyncio
 import json
@@ -9,7 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.running import client
+from tests.gateway.running import client, settings_for
+from tests.ledger_proof import prove_at
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,4 +44,5 @@ async def started(home: Path, script: dict[str, Any], **settings: Any) -> AsyncI
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        code = await process.wait()
+    await prove_at(settings_for(home, **settings).database, is_over=code == 0 and "database_url" not in settings)

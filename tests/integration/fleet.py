@@ -20,6 +20,7 @@ import psycopg
 
 from tests.integration.compose import Compose
 from tests.integration.served import SPECGATE, Served, environment, wait_for
+from tests.ledger_proof import prove_apart
 
 PROGRAMS = {"specgate": SPECGATE, "python": [sys.executable]}
 
@@ -114,6 +115,7 @@ def fleet(compose: Compose, folder: Path, database: str) -> Iterator[Fleet]:
         for server in running.gateways.values():
             server.wait_ready()
         yield running
+    prove_apart(database, is_over=True)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`specgate serve` as a process of its own, as a user starts it."""
+"""`specgate serve` as a process of its own, as a user starts it; the ledger is proved when it has ended."""
 
 import contextlib
 import json
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.ledger_proof import prove_apart
 
 READY_SECONDS = 60
 SPECGATE = [sys.executable, "-m", "gateway"]
@@ -101,6 +103,8 @@ def served(home: Path, command: Sequence[str] = (*SPECGATE, "serve"), **more: st
         if server.process.poll() is None:
             server.process.kill()
             server.process.wait(10)
+    url = more.get("DATABASE_URL") or f"sqlite+aiosqlite:///{home / 'specgate.db'}"
+    prove_apart(url, is_over=server.process.returncode == 0)
 
 
 def specgate(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
