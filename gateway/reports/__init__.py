@@ -4,6 +4,7 @@ completions   OpenAI's usage report
 costs         OpenAI's costs
 speculation   what each proposer did, how long it took, whether it pays
 break_even    that verdict
+savings       the time it saved, as far as it is known
 entries       settlements and adjustments one by one
 pages         rows in OpenAI's page of buckets, or one after the other
 csv           rows as lines

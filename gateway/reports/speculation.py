@@ -5,7 +5,7 @@ from gateway.reports.figures import Object, group_object, proposer_object
 from storage.usage import LATENCIES, OUTCOMES, TIMINGS, Latency, ProposerTotals, UsageRow
 
 
-def result(row: UsageRow, break_even: Object) -> Object:
+def result(row: UsageRow, break_even: Object, savings: Object) -> Object:
     """One group of one bucket. Times are microseconds."""
     sums = row.sums
     return {
@@ -29,6 +29,7 @@ def result(row: UsageRow, break_even: Object) -> Object:
         "time_us": {name: row.timings[name] for name in TIMINGS},
         "latency_us": {name: _spread(row, name) for name in LATENCIES},
         "break_even": break_even,
+        "savings": savings,
     }
 
 

@@ -5,6 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from storage.histogram import Histogram
+from storage.savings.cohorts import Saving
+from storage.savings.lengths import Lengths
+from storage.savings.values import Holdout, Interval, Modelled
 from storage.usage import LATENCIES, OUTCOMES, TIMINGS, ProposerTotals, UsageRow
 
 DAY = 86_400
@@ -45,6 +48,28 @@ ROW = UsageRow(
     },
 )
 """Two requests that ended, one that a dead engine cut."""
+
+HOLDOUT = Holdout(
+    requests=100,
+    tokens=2000,
+    covered=0.9,
+    decode_us=20_000_000,
+    baseline_us=50_000_000,
+    controls=60,
+    baseline=Interval(45_000_000, 56_000_000),
+    effective=24.5,
+)
+MODELLED = Modelled(
+    requests=10,
+    tokens=200,
+    covered=1.0,
+    decode_us=1_000_000,
+    baseline_us=900_000,
+    controls=60,
+    error_of_one=0.4,
+    error_of_all=-0.02,
+)
+SAVING = Saving(drawn=HOLDOUT, undrawn=MODELLED, lost_us=700_000, lengths=Lengths(20.0, 21.5, -1.25))
 
 
 def ask(**parameters: object) -> list[tuple[str, str]]:

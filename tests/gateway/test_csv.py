@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.reports import completions, speculation
+from gateway.reports.break_even import break_even
 from gateway.reports.csv import OPEN, cell, flat, lines, plain
+from gateway.reports.savings import savings_object
 from gateway.usage_query import parse_query
 from gateway.usage_report import NOTHING
-from tests.gateway.reporting import NOW, ask, row
+from tests.gateway.reporting import NOW, SAVING, ask, row
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12)
 FORMULAS = st.sampled_from(["=1+1", "+1", "-1", "@x", "'=x", "''-", "\t=1", "\r", 'a"b', "a,b", "a\nb", "'a", "模型"])
@@ -67,7 +69,8 @@ def test_a_report_of_nothing_has_the_columns_of_all() -> None:
     query = parse_query(ask(), NOW)
     some = row(group={"workload": "code", "cohort": "treated", "deployment_id": "d"})
     assert list(flat(completions.result(NOTHING, query))) == list(flat(completions.result(some, query)))
-    told = speculation.result(some, {"verdict": "pays"})
-    assert list(flat(speculation.result(NOTHING, {"verdict": None}))) == list(flat(told))
+    told = speculation.result(some, break_even(some, SAVING), savings_object(SAVING))
+    nothing = speculation.result(NOTHING, break_even(NOTHING, None), savings_object(None))
+    assert list(flat(nothing)) == list(flat(told))
     assert {"outcomes.completed", "time_us.draft", "latency_us.queue.p95", "break_even.verdict"} <= set(flat(told))
     assert flat(told).keys() & OPEN == {"by_proposer"}

@@ -117,7 +117,7 @@ def test_what_all_requests_have_in_common_is_told_where_it_was_asked_for() -> No
 
 
 def test_a_result_of_speculation() -> None:
-    result = speculation.result(ROW, {"verdict": "pays"})
+    result = speculation.result(ROW, {"verdict": "pays"}, {"method": "holdout"})
     spread = {"p50": result["latency_us"]["queue"]["p50"], "p95": result["latency_us"]["queue"]["p95"]}
     assert 950 <= spread["p50"] <= 1050
     assert 85_500 <= spread["p95"] <= 94_500
@@ -157,6 +157,7 @@ def test_a_result_of_speculation() -> None:
         },
         "latency_us": dict.fromkeys(("queue", "prefill", "decode", "token"), spread),
         "break_even": {"verdict": "pays"},
+        "savings": {"method": "holdout"},
     }
 
 
@@ -171,7 +172,7 @@ def test_a_result_of_one_proposer_tells_its_drafts_alone() -> None:
 
 
 def test_no_rate_is_made_of_nothing() -> None:
-    result = speculation.result(replace(NOTHING, requests=1), {})
+    result = speculation.result(replace(NOTHING, requests=1), {}, {})
     assert [result[name] for name in ("mean_accepted_length", "acceptance_rate", "mean_request_acceptance_rate")] == [
         None,
         None,
