@@ -43,6 +43,21 @@ class Spelling:
     """For each id, the position it came from in the prediction as given."""
 
 
+class Respeller(Protocol):
+    """A prediction's text, to be spelt anew once it shows how the reply lays it out."""
+
+    @property
+    def lines(self) -> Items[str]:
+        """With their ends."""
+        ...
+
+    def decode(self, ids: Items[int]) -> str: ...
+
+    def respell(self, lines: Items[str]) -> Spelling:
+        """The text with these lines for its own; only their leading blanks and their ends differ."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """The text the client already has. `spellings` are tried in order."""
@@ -50,6 +65,8 @@ class Prediction:
     num_tokens: int
     """Length as given, in tokens."""
     spellings: tuple[Spelling, ...]
+    respeller: Respeller | None = field(default=None, compare=False, repr=False)
+    """None: it is followed as it is spelt."""
 
 
 @dataclass(frozen=True, slots=True)

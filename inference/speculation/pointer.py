@@ -12,7 +12,8 @@ nothing, and no run of failures is final. It follows every emitted token, whoeve
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from inference.sequence import Prediction
+from inference.sequence import Prediction, Spelling
+from inference.speculation.layout import Layout
 from inference.speculation.reference import Reference
 
 EASY, STRICT, HARD = 2, 3, 4
@@ -48,6 +49,7 @@ class Pointer:
         self._failed = 0
         self._good = 0
         self._resume = 0
+        self._layout = None if prediction.respeller is None else Layout(prediction.respeller)
 
     @property
     def reference(self) -> Reference:
@@ -58,6 +60,8 @@ class Pointer:
         for index in range(self._fed, len(tokens)):
             if self.at is not None:
                 self._advance(tokens[index], index)
+            if self._layout is not None and (spelling := self._layout.follow(tokens[index])):
+                self._respell(spelling)
             if self.at is None and index >= self._resume:
                 self._sync(tokens, index + 1)
         self._fed = len(tokens)
@@ -76,6 +80,13 @@ class Pointer:
         if self._run >= CONFIRMED:
             self._good = self.at
         self.at = None
+
+    def _respell(self, spelling: Spelling) -> None:
+        """Go on in another spelling; the earlier ones are still searched after it."""
+        self._references.append(Reference(spelling))
+        self._good = self._place(len(self._references) - 1)
+        self._current, self.at = len(self._references) - 1, None
+        self._failed = self._resume = 0
 
     def _sync(self, tokens: Sequence[int], end: int) -> None:
         """Find the last emitted tokens in the current spelling, else in another."""

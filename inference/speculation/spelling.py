@@ -8,20 +8,14 @@ Encoded as text: what looks like a special token in a prediction is never one.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Protocol
 
 from inference.sequence import Prediction, Spelling
+from inference.speculation.respelling import LineRespeller, Tokens
 
 BOM = "\ufeff"
 
 
-class TextEncoder(Protocol):
-    """Text in, ids and the character range of each out; special tokens are text."""
-
-    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]: ...
-
-
-def spell(text: str, tokenizer: TextEncoder) -> Prediction:
+def spell(text: str, tokenizer: Tokens) -> Prediction:
     """The prediction `text`, without its byte order mark, in every newline spelling worth trying."""
     text = text.removeprefix(BOM)
     if not text:
@@ -32,7 +26,8 @@ def spell(text: str, tokenizer: TextEncoder) -> Prediction:
         _spelling(ids, range(len(ids)) if variant == text else origins(_starts(variant, offsets), given))
         for variant, (ids, offsets) in encoded.items()
     )
-    return Prediction(len(given), tuple(spelling for spelling in spellings if spelling.ids))
+    kept = tuple(spelling for spelling in spellings if spelling.ids)
+    return Prediction(len(given), kept, LineRespeller(text, [start for start, _ in encoded[text][1]], tokenizer))
 
 
 def newline_variants(text: str) -> list[str]:

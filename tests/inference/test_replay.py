@@ -17,6 +17,7 @@ that differences under 5 % mean nothing:
     ladder from 16; three times on full acceptance; to 128    13.8; 14.1; 15.0, all with more rejected
 """
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -56,6 +57,18 @@ def swapped(text: str) -> str:
     lines = text.splitlines(keepends=True)
     half = len(lines) // 2
     return "".join(lines[half:] + lines[:half])
+
+
+def tabs(text: str) -> str:
+    return re.sub("^(    )+", lambda found: "\t" * (len(found[0]) // 4), text, flags=re.MULTILINE)
+
+
+def halved(text: str) -> str:
+    return re.sub("^(    )+", lambda found: "  " * (len(found[0]) // 4), text, flags=re.MULTILINE)
+
+
+def deeper(text: str) -> str:
+    return "\n".join(f"    {line}" if line.strip() else line for line in text.split("\n"))
 
 
 def measured(rows: tuple[Edit, ...], prediction: Text, reply: Text) -> Replay:
@@ -104,6 +117,22 @@ def test_an_unrelated_prediction_costs_next_to_nothing() -> None:
 def test_a_text_that_differs_in_form_only_keeps_its_speed(prediction: Text, reply: Text, share: float) -> None:
     result = measured(fitting("pr_edits"), prediction, reply)
     assert result.tokens_a_step >= share * clean().tokens_a_step
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reply"),
+    [
+        pytest.param(lambda row: tabs(row.before), after, id="tabs become spaces"),
+        pytest.param(before, lambda row: tabs(row.after), id="spaces become tabs"),
+        pytest.param(before, lambda row: deeper(row.after), id="further in"),
+        pytest.param(lambda row: deeper(row.before), after, id="further out"),
+        pytest.param(before, lambda row: halved(row.after), id="two spaces for four"),
+    ],
+)
+def test_a_reply_with_other_indentation_is_followed(prediction: Text, reply: Text) -> None:
+    """2.3 to 2.7 tokens a step before the layout is watched, whatever the edit."""
+    rows = fitting("pr_edits")[::4]
+    assert measured(rows, prediction, reply).tokens_a_step >= 0.85 * measured(rows, before, after).tokens_a_step
 
 
 @pytest.mark.model
