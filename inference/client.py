@@ -25,6 +25,7 @@ from inference.protocol import (
     WorkerReady,
     wire_event,
 )
+from inference.sockets import Sockets
 from inference.speculation_config import SpeculationConfig
 
 Said = TypeVar("Said", WorkerReady, WorkerLoad)
@@ -50,9 +51,7 @@ class HttpInferenceClient:
     """One worker. Safe for many requests at a time on one event loop."""
 
     def __init__(self, base_url: str, secret: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
-        # A proxy has no place between the two.
-        self._transport = transport or httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
+        self._transport = transport or _transport()
         self._http = httpx.AsyncClient(
             base_url=base_url,
             headers={"authorization": f"Bearer {secret}", "x-specgate-protocol": str(PROTOCOL_VERSION)},
@@ -133,6 +132,14 @@ class HttpInferenceClient:
             return await self._http.get(path)
         except httpx.TransportError as error:
             raise _lost(error, accepted=False) from error
+
+
+def _transport() -> httpx.AsyncBaseTransport:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
+    # A proxy has no place between the two.
+    transport = httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
+    transport._pool._network_backend = Sockets()  # httpx passes none on
+    return transport
 
 
 def _body(request: GenerationRequest) -> str:
