@@ -97,6 +97,7 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/organization/usage/completions"): "usage.read",
     ("GET", "/v1/organization/usage/speculation"): "usage.read",
     ("GET", "/v1/organization/usage/entries"): "usage.read",
+    ("GET", "/v1/organization/costs"): "usage.read",
     ("GET", "/v1/organization/audit_logs"): "audit.read",
     **_rows("organization.read", "organization.write", ORGANIZATION),
     ("GET", "/admin/v1/audit/verify"): "tenants.read",

@@ -53,6 +53,8 @@ class Words:
     widths: Widths
     groups: tuple[str, ...]
     filters: tuple[str, ...]
+    are_buckets_whole: bool = False
+    """The range is widened to whole buckets."""
 
 
 COMPLETIONS = Words(WIDTHS, (*GROUPS, *ALIKE), (*FILTERS, "user_ids"))
@@ -61,6 +63,7 @@ COSTS = Words(
     {"1d": (86400, 7, 180)},
     ("project_id", "line_item", "api_key_id", "organization_id", "user_id", "api_source"),
     ("project_ids", "api_key_ids", "line_items"),
+    are_buckets_whole=True,
 )
 
 
@@ -121,6 +124,8 @@ def parse_query(items: Iterable[tuple[str, str]], now: int, words: Words = COMPL
     width, default_limit, max_limit = _width(query, words.widths)
     start, end = _range(query.singles, width, now)
     first = start - start % width
+    if words.are_buckets_whole:
+        start, end = first, min(end + -end % width, LATEST - 1)
     return ReportQuery(
         start=start,
         end=end,

@@ -4,19 +4,22 @@
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from gateway.reports import completions, speculation
+from gateway.reports import completions, costs, speculation
 from gateway.reports.break_even import break_even
 from gateway.reports.figures import Object
 from gateway.reports.pages import Report
 from gateway.reports.savings import savings_object
 from gateway.usage_query import ReportQuery, utc
 from storage.database import Session
+from storage.deployments import Deployments
 from storage.models import EPOCH
+from storage.prices import Prices
 from storage.rollups.facts import Facts
 from storage.savings.book import SavingsBook
-from storage.usage import ProposerTotals, Usage, UsageReport, UsageRow
+from storage.usage import ProposerTotals, Usage, UsageQuery, UsageReport, UsageRow
 
 NOTHING = Facts().as_row(EPOCH, {})
 """What no request used: told in any report, it has every member."""
@@ -53,11 +56,36 @@ async def speculation_report(session: Session, query: ReportQuery, tenant_id: st
     return _report(query, found, ((row.bucket, tell(row)) for row in found.rows), tell(NOTHING))
 
 
+async def costs_report(session: Session, query: ReportQuery, tenant_id: str | None, currency: str | None) -> Report:
+    """`currency`: that of the settings, until a price has fixed it."""
+    asked = query.for_storage(tenant_id)
+    wide = replace(
+        asked, start=asked.start.replace(day=1), group_by=list(dict.fromkeys((*asked.group_by, *costs.SPLIT)))
+    )
+    found = await _found(session, query, wide)
+    terms = await _terms(session, found.rows, currency)
+    first = query.buckets[0][0]
+    charges = (one for one in costs.charges(found.rows, terms) if one.day >= utc(first))
+    told = costs.results(charges, query, terms.currency)
+    return _report(query, found, told, costs.result({}, 0, 0, terms.currency))
+
+
+async def _terms(session: Session, rows: Iterable[UsageRow], currency: str | None) -> costs.Terms:
+    prices = Prices(session)
+    ids = {str(row.group["deployment_id"]) for row in rows}
+    names = {one.id: one.spec.name for one in await Deployments(session).list()}
+    return costs.Terms(await prices.of(ids), names, await prices.currency(currency))
+
+
 async def _read(session: Session, query: ReportQuery, tenant_id: str | None) -> UsageReport:
+    return await _found(session, query, query.for_storage(tenant_id))
+
+
+async def _found(session: Session, query: ReportQuery, asked: UsageQuery) -> UsageReport:
     usage = Usage(session)
     if query.asks_for_nothing:
         return UsageReport([], await usage.rolled_up_through())
-    return await usage.report(query.for_storage(tenant_id))
+    return await usage.report(asked)
 
 
 def _report(query: ReportQuery, found: UsageReport, told: Told, template: Object) -> Report:

@@ -12,10 +12,11 @@ from starlette.responses import JSONResponse
 
 from gateway.api.csv import csv_answer, wants_csv
 from gateway.organization import reported_organization
+from gateway.parts import parts_of
 from gateway.reports.csv import flat
 from gateway.reports.pages import Report
-from gateway.usage_query import COMPLETIONS, SPECULATION, ReportQuery, Words, parse_query
-from gateway.usage_report import completions_report, proposers_report, speculation_report
+from gateway.usage_query import COMPLETIONS, COSTS, SPECULATION, ReportQuery, Words, parse_query
+from gateway.usage_report import completions_report, costs_report, proposers_report, speculation_report
 from gateway.work import reading
 from storage.database import Session
 
@@ -32,6 +33,16 @@ async def completions_usage(request: Request) -> Response:
 @router.get("/v1/organization/usage/speculation")
 async def speculation_usage(request: Request) -> Response:
     return await _answer(request, SPECULATION, _speculation)
+
+
+@router.get("/v1/organization/costs")
+async def costs(request: Request) -> Response:
+    currency = parts_of(request).settings.currency
+
+    async def read(session: Session, query: ReportQuery, tenant_id: str | None) -> Report:
+        return await costs_report(session, query, tenant_id, currency)
+
+    return await _answer(request, COSTS, read)
 
 
 async def _speculation(session: Session, query: ReportQuery, tenant_id: str | None) -> Report:

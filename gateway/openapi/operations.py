@@ -64,6 +64,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         (*p.SPECULATION, p.ORGANIZATION),
         is_table=True,
     ),
+    ("GET", "/v1/organization/costs"): Operation(
+        "What each day added to the month's bill", ref("UsagePage"), None, (*p.COSTS, p.ORGANIZATION), is_table=True
+    ),
     ("GET", "/v1/organization/usage/entries"): Operation(
         "Settlements and adjustments one by one",
         list_of("UsageEntry"),

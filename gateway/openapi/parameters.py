@@ -5,6 +5,7 @@ from typing import Any
 from gateway.openai.fields import NO_NUL
 from gateway.query import MAX_PAGE
 from gateway.usage_query import COMPLETIONS as OF_COMPLETIONS
+from gateway.usage_query import COSTS as OF_COSTS
 from gateway.usage_query import LATEST, Words
 from gateway.usage_query import SPECULATION as OF_SPECULATION
 
@@ -61,6 +62,7 @@ def report(words: Words) -> tuple[Object, ...]:
 
 COMPLETIONS = (*report(OF_COMPLETIONS), query("batch", FLAG))
 SPECULATION = report(OF_SPECULATION)
+COSTS = report(OF_COSTS)
 ENTRIES = (
     query("start_time", SECOND, "Unix seconds, UTC; inclusive."),
     END,

@@ -45,6 +45,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 QUERIES: dict[tuple[str, str], dict[str, str]] = {
     ("GET", "/v1/organization/usage/completions"): {"start_time": "0"},
     ("GET", "/v1/organization/usage/speculation"): {"start_time": "0"},
+    ("GET", "/v1/organization/costs"): {"start_time": "0"},
 }
 SHARED = {"model:path": MODEL, "scope": "tenant"}
 """Parameters that name what belongs to no tenant."""
