@@ -95,3 +95,16 @@ async def test_checkpoints_by_tokens_and_by_time(tmp_path: Path) -> None:
         engine.release.set()
         await asking
         assert (await gateway.settled()).completion_tokens == 300
+
+
+async def test_many_clients_where_every_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    """Regression: with durability `power` rows waited for each other, and some requests got a 503 after a second."""
+    engine = FakeEngine()
+    async with running(tmp_path, engine, durability="power", storage_seconds=1) as gateway:
+
+        async def one_after_another() -> list[int]:
+            return [(await gateway.chat(stream=turn % 2 == 0)).status_code for turn in range(10)]
+
+        statuses = await asyncio.gather(*(one_after_another() for _ in range(16)))
+        assert sum(statuses, []) == [200] * 160
+        assert len(await gateway.rows("settle")) == len(engine.requests) == 160
