@@ -54,7 +54,7 @@ def test_every_secret_is_drawn_and_none_has_a_default(env: dict[str, str]) -> No
     named = {match[1]: match[2] for match in VARIABLE.finditer(TEXT)}
     secrets = {name for name, operator in named.items() if operator == "?"}
     drawn = [env[name] for name in secrets]
-    assert len(set(drawn)) == len(secrets) == 6
+    assert len(set(drawn)) == len(secrets) == 7
     assert all(re.fullmatch(r"[0-9a-f]{64}|sk-sg-[0-9a-f]{12}-[0-9a-f]{64}", value) for value in drawn)
     assert {*named, "COMPOSE_PROJECT_NAME"} == set(env)
 
