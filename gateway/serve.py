@@ -31,6 +31,7 @@ from gateway.limits.roster import Roster
 from gateway.limits.terms import TermsOf
 from gateway.metrics.registry import Metrics
 from gateway.parts import Parts
+from gateway.rollup_job import rolling_up
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
 from gateway.settings import Settings, presets, split_bind
@@ -112,6 +113,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         stack.push_async_callback(admission.close, settings.settle_seconds)
         await stack.enter_async_context(roster.beating(admission))
         exporter = await stack.enter_async_context(exporting(settings, db, owner))
+        await stack.enter_async_context(rolling_up(db, owner))
         last_used = LastUsed(db)
         stack.push_async_callback(last_used.close)
         remarks = await ensure_first(db, settings, credentials.secret)

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 from storage.database import Session
 from storage.entries import COPIED
 from storage.models import ledger_entries, of_kind
+from storage.rollups.check import find_mismatches
 from storage.values import Problem
 
 _settled = ledger_entries.alias("settled")
@@ -43,7 +44,7 @@ BROKEN: dict[str, ColumnElement[bool]] = {
 
 
 async def find_problems(session: Session) -> list[Problem]:
-    """Every broken rule, by request."""
+    """Every broken rule, by request; of sums, by the hour or day that they are of."""
     queries = {
         rule: select(_s.request_id).where(of_kind(_settled, "settle"), broken) for rule, broken in BROKEN.items()
     }
@@ -53,7 +54,7 @@ async def find_problems(session: Session) -> list[Problem]:
     for rule, query in queries.items():
         rows = await session.execute(query.order_by(_s.request_id))
         problems += [Problem(rule, row.request_id) for row in rows]
-    return problems
+    return problems + await find_mismatches(session)
 
 
 def _without_open() -> Select[Any]:

@@ -44,7 +44,7 @@ def upgrade() -> None:
 def verify() -> None:
     """Check every entry against the ledger's rules; ends with 1 and names them where some do not hold."""
     settings = load_settings()
-    _require_database(settings)
+    require_database(settings)
     try:
         problems = asyncio.run(_verify(settings))
     except StorageError as error:
@@ -56,7 +56,7 @@ def verify() -> None:
     typer.echo("The ledger holds: every entry keeps every rule.")
 
 
-def _require_database(settings: Settings) -> None:
+def require_database(settings: Settings) -> None:
     """A file that is not there would be made, and then found to be in order."""
     try:
         url = make_url(settings.database)

@@ -9,5 +9,8 @@ packed         histograms and proposers as bytes that add up end to end
 roller         writes each hour and day once it is final
 watermark      how far that has come
 write          rows into their tables, again and again alike
+kept           from when on settled rows are still there
+check          whether the sums are those of the rows
+rebuild        the sums anew, from the rows that are kept
 read           sums for a report, from days, hours and rows
 """

@@ -32,51 +32,49 @@ ROWS = 100
 class Roller:
     """`owner` names this process."""
 
-    def __init__(self, db: Database, rollups: Sequence[RollUp], owner: str, clock: Clock = database_clock) -> None:
-        self._db, self._rollups, self._owner, self._clock = db, rollups, owner, clock
-
-    async def run(self) -> int:
-        """Everything that is due now; returns how many hours and days were written."""
-        return sum([await self._run(rollup) for rollup in self._rollups])
+    def __init__(self, db: Database, rollup: RollUp, owner: str, clock: Clock = database_clock) -> None:
+        self._db, self._rollup, self._owner, self._clock = db, rollup, owner, clock
 
     async def close(self) -> None:
-        """Another gateway need not wait for the lease to run out."""
+        """Nobody need wait for the lease to run out."""
         async with self._db.unit() as session:
-            await Watermarks(session).let_go(self._owner)
+            await Watermarks(session).let_go(self._rollup.name, self._owner)
 
-    async def _run(self, rollup: RollUp) -> int:
+    async def run(self) -> int:
+        """What is due now, as much as the lease allows; returns how many hours and days were written."""
         async with self._db.view() as session:
             now = datetime.fromtimestamp(await self._clock(session), UTC)
-            mark = await Watermarks(session).of(rollup.name)
+            mark = await Watermarks(session).of(self._rollup.name)
         final = floor(now - MARGIN, HOUR)
         if mark is not None and not _is_due(mark, final):
             return 0
         steps, took = 0, monotonic()
-        mark = await self._take(rollup, now, final)
+        mark = await self._take(now, final)
         while mark is not None and _is_due(mark, final):
-            mark = await self._step(rollup, mark, final)
+            mark = await self._step(mark, final)
             steps += mark is not None
             if monotonic() - took > LEASE.total_seconds() / 2:
                 break
+        await self.close()
         return steps
 
-    async def _take(self, rollup: RollUp, now: datetime, final: datetime) -> Watermark | None:
+    async def _take(self, now: datetime, final: datetime) -> Watermark | None:
         async with self._db.unit() as session:
             marks = Watermarks(session)
-            if await marks.of(rollup.name) is None:
-                await marks.begin(rollup.name, await earliest(session) or final)
-            return await marks.take(rollup.name, self._owner, now, now + LEASE)
+            if await marks.of(self._rollup.name) is None:
+                await marks.begin(self._rollup.name, await earliest(session) or final)
+            return await marks.take(self._rollup.name, self._owner, now, now + LEASE)
 
-    async def _step(self, rollup: RollUp, mark: Watermark, final: datetime) -> Watermark | None:
+    async def _step(self, mark: Watermark, final: datetime) -> Watermark | None:
         """The next day or hour. None where somebody else moved the mark."""
         if mark.days + DAY <= mark.hours:
             async with self._db.view() as session:
-                written = rollup.day(session, mark.days)
-                return await self._write(rollup, written, mark, replace(mark, days=mark.days + DAY))
-        new, of_hour = await self._hour(rollup, mark, final)
-        return await self._write(rollup, _one_by_one(of_hour), mark, new)
+                written = self._rollup.day(session, mark.days)
+                return await self._write(written, mark, replace(mark, days=mark.days + DAY))
+        new, of_hour = await self._hour(mark, final)
+        return await self._write(_one_by_one(of_hour), mark, new)
 
-    async def _hour(self, rollup: RollUp, mark: Watermark, final: datetime) -> tuple[Watermark, Iterable[Written]]:
+    async def _hour(self, mark: Watermark, final: datetime) -> tuple[Watermark, Iterable[Written]]:
         """The first that has a row; those before it have nothing to write."""
         async with self._db.view() as session:
             first = await earliest(session, mark.hours)
@@ -85,13 +83,11 @@ class Roller:
                 return Watermark(floor(at, DAY), floor(at, DAY)), []
             if at >= min(final, mark.days + DAY):
                 return replace(mark, hours=min(final, mark.days + DAY)), []
-            hour = rollup.hour(at)
-            await read(session, hour, rollup, at, at + HOUR)
+            hour = self._rollup.hour(at)
+            await read(session, hour, self._rollup, at, at + HOUR)
         return replace(mark, hours=at + HOUR), hour.rows()
 
-    async def _write(
-        self, rollup: RollUp, written: AsyncIterator[Written], old: Watermark, new: Watermark
-    ) -> Watermark | None:
+    async def _write(self, written: AsyncIterator[Written], old: Watermark, new: Watermark) -> Watermark | None:
         """The mark moves with the last of it."""
         last: list[Written] = []
         async for batch in _batches(written):
@@ -101,7 +97,7 @@ class Roller:
             last = batch
         async with self._db.unit() as session:
             await _write_all(session, last)
-            return new if await Watermarks(session).move(rollup.name, old, new) else None
+            return new if await Watermarks(session).move(self._rollup.name, old, new) else None
 
 
 def _is_due(mark: Watermark, final: datetime) -> bool:

@@ -1,7 +1,7 @@
 """What a roll-up is: sums of settled rows that are kept by hour and by day.
 
-To add one, write a class with these members and give it to `Roller`; that is all. Each has a watermark of its own, by
-its name, so a roll-up that is new begins with the oldest row that is kept.
+To add one, write a class with these members and name it in `gateway.rollup_job`; that is all. Each has a watermark
+of its own, by its name, so a roll-up that is new begins with the oldest row that is kept.
 
     hour = rollup.hour(at)                 for each hour that is final, once, in order
     hour.add_row(row) …                    each settled row and each adjustment of the hour, by the names of `columns`
@@ -34,11 +34,18 @@ class Hour(Protocol):
 
 
 class RollUp(Protocol):
-    name: str
-    columns: Sequence[ColumnElement[Any]]
-    """Of `ledger_entries`: what `add_row` reads. `rows.COLUMNS` are those of usage; more may be added."""
-    tables: Sequence[Table]
-    """What it fills that has a column `at`: a rebuild empties these from the hour it begins with."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def columns(self) -> Sequence[ColumnElement[Any]]:
+        """Of `ledger_entries`: what `add_row` reads. `rows.COLUMNS` are those of usage; more may be added."""
+        ...
+
+    @property
+    def tables(self) -> tuple[Table, Table]:
+        """Of hours and of days. The primary key of both begins with (scope, at), the scope as in `usage_series`."""
+        ...
 
     def hour(self, at: datetime) -> Hour: ...
 

@@ -56,8 +56,9 @@ class Watermarks:
         statement = update(rollup_state).where(*is_old).values(hours_through=new.hours, days_through=new.days)
         return (await self._session.execute(statement)).rowcount == 1
 
-    async def let_go(self, owner: str) -> None:
-        await self._session.execute(update(rollup_state).where(_s.owner == owner).values(owner="", lease_until=EPOCH))
+    async def let_go(self, name: str, owner: str) -> None:
+        is_ours = (_s.name == name, _s.owner == owner)
+        await self._session.execute(update(rollup_state).where(*is_ours).values(owner="", lease_until=EPOCH))
 
 
 def floor(at: datetime, width: timedelta) -> datetime:

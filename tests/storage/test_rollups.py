@@ -12,6 +12,9 @@ from sqlalchemy import Table, select, text
 from storage import Database
 from storage.database import Session
 from storage.models import ledger_entries, rollup_state, usage_days, usage_hours, usage_series
+from storage.rollups.check import find_mismatches
+from storage.rollups.kept import forget, kept_from, may_forget
+from storage.rollups.rebuild import rebuild
 from storage.rollups.roller import MARGIN, Roller
 from storage.rollups.usage_rollup import UsageRollUp
 from storage.rollups.watermark import Watermark, Watermarks
@@ -21,6 +24,7 @@ from tests.storage.settled import random_rows, settled_row, write
 pytestmark = pytest.mark.anyio
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 START = datetime(2026, 3, 1, 5, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 3, 3, tzinfo=UTC)
 NOW = START + 2 * DAY + 30 * timedelta(minutes=1)
 
 
@@ -28,7 +32,7 @@ def roller(db: Database, now: datetime = NOW, owner: str = "g1") -> Roller:
     async def clock(_: Session) -> float:
         return now.timestamp()
 
-    return Roller(db, [UsageRollUp()], owner, clock)
+    return Roller(db, UsageRollUp(), owner, clock)
 
 
 async def _rows(db: Database, query: UsageQuery) -> list[UsageRow]:
@@ -141,7 +145,7 @@ async def test_a_gateway_that_died_at_work_is_followed_when_its_lease_ran_out(db
     assert await roller(db, START + HOUR + MARGIN, "dead").run() == 1
     later = START + 2 * HOUR + MARGIN
     async with db.unit() as session:
-        await session.execute(rollup_state.update().values(lease_until=later + HOUR))
+        await session.execute(rollup_state.update().values(owner="dead", lease_until=later + HOUR))
     assert await roller(db, later, "other").run() == 0
     assert await roller(db, later + HOUR, "other").run() == 2
 
@@ -151,6 +155,78 @@ async def test_a_pause_without_a_row_costs_no_step(db: Database) -> None:
     assert await roller(db, START + 300 * DAY + HOUR + MARGIN).run() == 5
     rows = await _rows(db, UsageQuery(START, START + 301 * DAY, DAY))
     assert [row.requests for row in rows] == [1, 1]
+
+
+async def _rebuild(db: Database) -> None:
+    async def clock(_: Session) -> float:
+        return NOW.timestamp()
+
+    await rebuild(db, UsageRollUp(), "cli", clock)
+
+
+async def _mismatches(db: Database) -> set[tuple[str, str]]:
+    async with db.view() as session:
+        return {(problem.rule, problem.request_id) for problem in await find_mismatches(session)}
+
+
+async def test_rebuilt_in_place_it_is_the_same_to_the_byte_and_repaired(db: Database) -> None:
+    await write(db, random_rows(7, 150, START, NOW - START))
+    await _rebuild(db)
+    tables = (rollup_state, usage_series, usage_hours, usage_days)
+    first = await _all(db, *tables)
+    await _rebuild(db)
+    assert await _all(db, *tables) == first
+    async with db.unit() as session:
+        await session.execute(usage_hours.update().values(steps=usage_hours.c.steps + 1))
+        await session.execute(usage_days.update().values(series_id=usage_days.c.series_id + 1))
+    assert await _mismatches(db) != set()
+    await _rebuild(db)
+    assert await _all(db, *tables) == first
+    assert await _mismatches(db) == set()
+
+
+async def test_sums_outlive_their_rows_and_a_rebuild(db: Database) -> None:
+    await write(db, random_rows(8, 150, START, NOW - START))
+    await roller(db).run()
+    query = UsageQuery(START, NOW, DAY, ("model",))
+    before, first = await _rows(db, query), await _all(db, usage_series, usage_hours, usage_days)
+    async with db.unit() as session:
+        # The third day is not over, so that its rows are needed.
+        assert await may_forget(session, NOW) == MIDNIGHT
+        await forget(session, MIDNIGHT)
+        await session.execute(ledger_entries.delete().where(ledger_entries.c.at < MIDNIGHT))
+    await _rebuild(db)
+    assert await _rows(db, query) == before
+    assert await _all(db, usage_series, usage_hours, usage_days) == first
+    assert await _mismatches(db) == set()
+
+
+async def test_rows_that_no_roll_up_has_seen_may_not_be_forgotten(db: Database) -> None:
+    await write(db, [settled_row("a", START)])
+    async with db.unit() as session:
+        assert await may_forget(session, NOW) < START
+    await roller(db, START + timedelta(hours=5)).run()
+    async with db.unit() as session:
+        assert await may_forget(session, NOW) < START
+        await forget(session, START)
+        await forget(session, START - DAY)
+        assert await kept_from(session) == START
+
+
+@pytest.mark.parametrize("table", ["ledger_entries", "usage_hours", "usage_days"])
+async def test_a_sum_that_is_off_is_found(db: Database, table: str) -> None:
+    await write(db, [settled_row(f"r{n}", START + n * 4 * HOUR) for n in range(6)])
+    await roller(db).run()
+    assert await _mismatches(db) == set()
+    of_project = "series_id IN (SELECT id FROM usage_series WHERE level = 'project')"
+    some = "request_id = 'r3'" if table == "ledger_entries" else of_project
+    async with db.unit() as session:
+        await session.execute(text(f"UPDATE {table} SET prompt_tokens = prompt_tokens + 1 WHERE {some}"))
+    found = await _mismatches(db)
+    if table == "ledger_entries":
+        assert found == {("the sums of an hour are those of its settled rows", "2026-03-01T17:00Z")}
+    else:
+        assert {rule for rule, _ in found} == {f"{table} by project add up to the hours of the fleet"}
 
 
 moments = st.integers(0, 3 * 24 * 60).map(lambda minutes: START - DAY + minutes * timedelta(minutes=1))
