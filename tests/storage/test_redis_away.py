@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from storage.limits.held_budgets import HeldBudgets
+from storage.limits.redis_limiter import RedisLimiter
 from storage.limits.redis_rates import RedisRates
 from storage.limits.shared_rates import PROBE_SECONDS, SharedRates
 from storage.limits.values import Claim, Limits, Refusal, Reservation, Subject, Verdict
@@ -15,6 +17,7 @@ from tests.storage.valkey import Valkey, valkey
 
 pytestmark = pytest.mark.anyio
 GATEWAYS = 4
+NO_BUDGETS = HeldBudgets(None)  # type: ignore[arg-type] - they are not asked
 
 
 @pytest.fixture
@@ -96,6 +99,7 @@ async def test_a_frozen_redis_costs_a_request_a_moment_and_then_nothing(server: 
         begun = time.monotonic()
         assert await load.ask(rates, 3) == 3
         assert rates.mode == "alone"
+        assert RedisLimiter(rates, NO_BUDGETS).is_degraded
         assert time.monotonic() - begun < 0.05 * 3 + 1.0
         begun = time.monotonic()
         for _ in range(100):
@@ -104,6 +108,7 @@ async def test_a_frozen_redis_costs_a_request_a_moment_and_then_nothing(server: 
         assert time.monotonic() - begun < probes * 0.05 + 1.0
         server.thaw()
         await is_shared_again([rates])
+        assert not RedisLimiter(rates, NO_BUDGETS).is_degraded
         assert load.passed == 104
         # What it had been sent before it froze it may do after the thaw: that counts too much, never too little.
         assert 104 <= await charged(rates, load.subject) <= 107
