@@ -2,13 +2,13 @@
 
 import typer
 
-from gateway.cli import audit, config, database, deployments, keys, limits, prices, tenants
+from gateway.cli import audit, config, database, deployments, keys, limits, prices, tenants, usage
 from gateway.cli.apply import apply, diff, print_schema
 from gateway.cli.backup import backup, restore
 from gateway.cli.demo import demo
 from gateway.cli.demo_traffic import demo_traffic
+from gateway.cli.rebuild import rebuild_usage
 from gateway.cli.serve import serve
-from gateway.cli.usage import usage
 
 app = typer.Typer(
     help=__doc__,
@@ -19,12 +19,13 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(demo)
 app.command()(demo_traffic)
-app.command()(usage)
 app.command()(diff)
 app.command()(apply)
 app.command("schema")(print_schema)
 app.command()(backup)
 app.command()(restore)
+usage.app.command("rebuild")(rebuild_usage)
+app.add_typer(usage.app, name="usage")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(deployments.app, name="deployments")

@@ -1,39 +1,80 @@
-"""`specgate usage`: the report's figures under their headings."""
+"""`specgate usage`: the report's figures under their headings, whole in a terminal of 80 columns and of 120."""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from rich.console import Console
 
-from gateway.cli.usage import table
+from gateway.cli.usage_table import table
+from gateway.reports import speculation
+from gateway.reports.break_even import break_even
+from gateway.reports.savings import savings_object
+from storage.savings.cohorts import Saving
+from storage.savings.values import NotEnough
+from tests.gateway.reporting import MODELLED, ROW, SAVING, row
 
-SPECULATION = {
-    "steps": 40,
-    "passes_saved": 77,
-    "acceptance_rate": 0.875,
-    "accepted_prediction_tokens": 67,
-    "rejected_prediction_tokens": 24,
-}
-RESULT = {
-    "num_model_requests": 1234,
-    "input_tokens": 5678,
-    "input_cached_tokens": 90,
-    "output_tokens": 118,
-    "model": "tiny",
-    "speculation": SPECULATION,
-}
-UNUSED = RESULT | {"model": "other", "speculation": SPECULATION | {"acceptance_rate": None}}
+UNKNOWN = replace(SAVING, drawn=NotEnough(11, 4.5, 0.3, 1900))
+SUMS = {**ROW.sums, "prompt_tokens": 123_456_789, "completion_tokens": 9_876_543, "accepted_delivered": 1_234_567}
 
 
-def bucket(day: str, *results: object) -> dict[str, object]:
-    return {"start_time_iso": f"{day}T00:00:00Z", "results": list(results)}
+def told(saving: Saving, **changes: Any) -> dict[str, Any]:
+    one = row(**changes)
+    return speculation.result(one, break_even(one, saving), savings_object(saving))
 
 
-def test_a_row_for_each_group_of_each_day_that_had_a_request() -> None:
-    report = {"data": [bucket("2026-01-02", RESULT, UNUSED), bucket("2026-01-03")]}
-    console = Console(width=200)
+def report(*results: dict[str, Any]) -> dict[str, Any]:
+    empty = {"start_time_iso": "2026-01-01T00:00:00Z", "results": []}
+    return {
+        "data": [empty, {"start_time_iso": "2026-01-02T00:00:00Z", "results": list(results)}],
+        "finalised_through": 1_772_323_200,
+    }
+
+
+def shown(report: dict[str, Any], groups: list[str], width: int) -> list[str]:
+    console = Console(width=width)
     with console.capture() as captured:
-        console.print(table(report, ["model"]))
-    heading, *rows = [line.split() for line in captured.get().splitlines()]
-    assert " ".join(heading).startswith("day model requests input cached output passes passes saved")
-    assert rows == [
-        ["2026-01-02", "tiny", "1,234", "5,678", "90", "118", "40", "77", "87.5%", "67", "24"],
-        ["2026-01-02", "other", "1,234", "5,678", "90", "118", "40", "77", "-", "67", "24"],
+        console.print(table(report, groups, width))
+    return captured.get().splitlines()
+
+
+def days(lines: list[str]) -> list[str]:
+    return [line for line in lines if "01-02 " in line]
+
+
+def test_a_wide_terminal_is_told_everything() -> None:
+    lines = shown(report(told(SAVING), told(UNKNOWN, group={"model": "other"})), ["model"], 160)
+    assert [line.split() for line in days(lines)] == [
+        *(
+            ["2026-01-02", name, "3", "300", "128", "66", "50", "80.0%", "40", "3.00", "1.0/88.3", *saved]
+            for name, saved in (("tiny", ["30.0±5.5s", "yes"]), ("other", ["?", "?"]))
+        )
     ]
+    assert "about 1,900 more requests" in " ".join(map(str.strip, lines))
+    assert "Final up to 2026-03-01T00:00:00Z." in " ".join(map(str.strip, lines))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("groups", [[], ["model"], ["deployment_id"]])
+def test_large_figures_are_whole(width: int, groups: list[str]) -> None:
+    group = {"model": "smollm2-135m", "deployment_id": "dep_0193f0a1b2c3d4e5f60718293a4b5c6d"}
+    lines = shown(report(told(SAVING, requests=12_345, sums=SUMS, group=group)), groups, width)
+    [body] = [line for line in lines if "12,345" in line]
+    assert all(figure in body for figure in ("123.5M", "9.9M", "1.2M", "80.0%", "30.0±5.5s", "yes"))
+    assert "smollm2-135m" in body or "model" not in groups
+    assert "718293a4b5c6d"[-10:] in body or "deployment_id" not in groups
+    assert max(map(len, lines)) <= width
+
+
+def test_a_row_a_proposer_tells_its_drafts() -> None:
+    results = [speculation.proposer_result(ROW, name, totals) for name, totals in ROW.by_proposer.items()]
+    lines = shown(report(*results), ["model", "proposer"], 80)
+    assert [line.split() for line in days(lines)] == [
+        ["01-02", "tiny", "lookup", "4", "20", "10", "50.0%", "2.50"],
+        ["01-02", "tiny", "prediction", "5", "30", "30", "100.0%", "6.00"],
+    ]
+
+
+def test_a_guess_has_a_tilde_and_a_loss_its_sign() -> None:
+    lines = shown(report(told(replace(SAVING, drawn=MODELLED))), [], 80)
+    assert days(lines)[0].split()[-2:] == ["~-0.1s", "?"]
