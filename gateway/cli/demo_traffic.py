@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -11,13 +11,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gateway.cli.admin import Admin, Object, admin, show
-from gateway.cli.console import load_settings
+from gateway.cli.admin import Admin, admin
+from gateway.cli.console import load_settings, wide_console
 from gateway.cli.demo_traffic_cases import Asked, traffic
-from gateway.cli.demo_traffic_scene import HELD_OUT, TENANT, deployment_of, held_out, keys, make_tenant
+from gateway.cli.demo_traffic_scene import HELD_OUT, TENANT, deployment_of, held_out, keys, make_tenant, priced
 from gateway.cli.remote import BaseUrl, address, admin_address, connect
+from gateway.cli.usage_table import table
 
 CHAT = "/v1/chat/completions"
+REPORT = "/v1/organization/usage/speculation"
+DAY = 86_400
 WORDS = 8
 """Lines of a stream after which somebody leaves."""
 
@@ -34,8 +37,9 @@ def demo_traffic(
     with admin(base_url) as api:
         deployment = deployment_of(api, model)
         make_tenant(api)
-        with keys(api.of(TENANT)) as found, held_out(api, deployment) as before:
-            _tell_holdout(console, deployment, before)
+        with keys(api.of(TENANT)) as found, held_out(api, deployment) as before, priced(api, deployment) as is_priced:
+            for line in told_of(deployment["name"], before, is_priced):
+                console.print(line)
             told = ask_all(where, found, list(traffic(deployment["name"], requests)), seconds, console)
         console.print(", ".join(f"{number} {outcome}" for outcome, number in told.most_common()))
         show_report(api.of(TENANT))
@@ -70,17 +74,16 @@ def ask(client: httpx.Client, asked: Asked) -> str:
     return "answered"
 
 
+def told_of(name: str, before: float, is_priced: bool) -> Iterator[str]:
+    """What is changed, and put back."""
+    if before != HELD_OUT:
+        yield f"{name}: {HELD_OUT:.0%} of requests run without speculation while this lasts, then {before:.0%} again."
+    if is_priced:
+        yield f"{name}: its tokens have a price while this lasts, then none again."
+
+
 def show_report(api: Admin) -> None:
     """What its requests of today came to, by kind of work."""
-    query = {"start_time": int(time.time()) // DAY * DAY, "bucket_width": "1d", "group_by": ["workload"]}
-    buckets = api.get("/v1/organization/usage/speculation", **query)["data"]
-    show([result for bucket in buckets for result in bucket["results"]], COLUMNS, as_json=False)
-
-
-DAY = 86_400
-COLUMNS = ("workload", "num_model_requests", "visible_output_tokens", "steps", "passes_saved", "acceptance_rate")
-
-
-def _tell_holdout(console: Console, deployment: Object, before: float) -> None:
-    if before != HELD_OUT:
-        console.print(f"Holdout of {deployment['name']}: {HELD_OUT:.0%} while this runs, then {before:.0%} again.")
+    since, groups = int(time.time()) // DAY * DAY, ["workload"]
+    console = wide_console()
+    console.print(table(api.get(REPORT, start_time=since, bucket_width="1d", group_by=groups), groups, console.width))

@@ -1,4 +1,4 @@
-"""Where the traffic of `specgate demo-traffic` takes place: a tenant, two projects, and a holdout that is put back."""
+"""Where the traffic of `specgate demo-traffic` takes place: a tenant, two projects, and what is put back afterwards."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +12,9 @@ TENANTS = "/admin/v1/tenants"
 PROJECTS = "/v1/organization/projects"
 HELD_OUT = 0.2
 KEY_SECONDS = 3600
+PRICES = {"input": 100_000, "cached": 50_000, "output": 400_000}
+FREE = {"input": 0, "output": 0}
+OVER = "demo traffic is over"
 
 
 def deployment_of(api: Admin, name: str | None) -> Object:
@@ -51,7 +54,7 @@ def keys(api: Admin) -> Iterator[Mapping[str, str]]:
 @contextmanager
 def held_out(api: Admin, deployment: Object) -> Iterator[float]:
     """One request in five runs without speculation while inside; yields the rate that was there before."""
-    path = f"/admin/v1/deployments/{deployment['id']}"
+    path = _path(deployment)
     before = float(deployment["speculation"]["holdout_rate"])
     if before == HELD_OUT:
         yield before
@@ -60,7 +63,25 @@ def held_out(api: Admin, deployment: Object) -> Iterator[float]:
     try:
         yield before
     finally:
-        api.patch(path, _rate(before, "demo traffic is over"))
+        api.patch(path, _rate(before, OVER))
+
+
+@contextmanager
+def priced(api: Admin, deployment: Object) -> Iterator[bool]:
+    """Where nothing has a price, a small one while inside, so that costs show; whether that is so."""
+    path = f"{_path(deployment)}/prices"
+    if any(api.get(path)[item] for item in FREE):
+        yield False
+        return
+    api.put(path, PRICES | {"reason": "demo traffic: costs to show"})
+    try:
+        yield True
+    finally:
+        api.put(path, FREE | {"reason": OVER})
+
+
+def _path(deployment: Object) -> str:
+    return f"/admin/v1/deployments/{deployment['id']}"
 
 
 def _rate(rate: float, reason: str) -> Object:
