@@ -6,11 +6,11 @@ the code that bills is found by code that does not share it.
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, or_, select
 
 from storage.database import Session
 from storage.entries import COPIED
-from storage.models import ledger_entries, of_kind
+from storage.models import deployment_prices, ledger_entries, of_kind
 from storage.rollups.check import find_mismatches
 from storage.values import Problem
 
@@ -40,6 +40,8 @@ BROKEN: dict[str, ColumnElement[bool]] = {
     "decode tokens = steps + accepted": and_(
         _s.final, _s.generated_tokens - _s.choices_with_output != _s.steps + _s.accepted_delivered
     ),
+    "a cohort was drawn with a probability": _s.cohort.is_(None) != _s.holdout_ppm.is_(None),
+    "a control drafted nothing": and_(_s.cohort == "control", _s.drafted_tokens > 0),
 }
 
 
@@ -49,6 +51,7 @@ async def find_problems(session: Session) -> list[Problem]:
         rule: select(_s.request_id).where(of_kind(_settled, "settle"), broken) for rule, broken in BROKEN.items()
     }
     queries |= {"every entry follows an open": _without_open(), "a settle repeats its open": _changed()}
+    queries |= {"a price is known": _unpriced(), "an adjustment has a reason and an author": _unexplained()}
     queries |= {f"at most one {kind}": _repeated(kind) for kind in ("open", "settle")}
     problems: list[Problem] = []
     for rule, query in queries.items():
@@ -68,6 +71,17 @@ def _changed() -> Select[Any]:
     differs = or_(*(_s[name].is_distinct_from(opened.c[name]) for name in COPIED))
     same = and_(opened.c.request_id == _s.request_id, of_kind(opened, "open"))
     return select(_s.request_id).select_from(_settled.join(opened, same)).where(of_kind(_settled, "settle"), differs)
+
+
+def _unpriced() -> Select[Any]:
+    price = deployment_prices.c
+    is_known = exists().where(price.deployment_id == _s.deployment_id, price.version == _s.price_version)
+    return select(_s.request_id).where(of_kind(_settled, "settle"), _s.price_version.is_not(None), ~is_known)
+
+
+def _unexplained() -> Select[Any]:
+    missing = or_(*(func.coalesce(column, "") == "" for column in (_s.reason, _s.author)))
+    return select(_s.request_id).where(of_kind(_settled, "adjust"), missing)
 
 
 def _repeated(kind: str) -> Select[Any]:

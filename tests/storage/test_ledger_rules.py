@@ -1,15 +1,18 @@
 """Every rule of the ledger finds the entry that breaks it, and only that one."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, insert, text, update
 
 from storage import Database
+from storage.entries import copied_from
+from storage.ids import uuid7
 from storage.models import ledger_entries
 from storage.values import Problem, ProposerFigures
-from tests.storage.entries import ENDED, open_requests, problems, settle
+from tests.storage.entries import ENDED, open_requests, opening, problems, settle
 
 pytestmark = pytest.mark.anyio
 BREAKS: dict[str, dict[str, Any]] = {
@@ -66,6 +69,34 @@ async def test_a_second_settle_is_found_where_the_constraint_is_gone(db: Databas
         await session.execute(text("DROP INDEX uq_ledger_entries_settle"))
     await settle(db, "bad")
     assert await problems(db) == [Problem("at most one settle", "bad")]
+
+
+COPIES: dict[str, dict[str, Any]] = {
+    "a cohort was drawn with a probability": {"cohort": "treated"},
+    "a control drafted nothing": {"cohort": "control", "holdout_ppm": 20_000},
+    "a price is known": {"deployment_id": "none", "price_version": 3},
+}
+
+
+@pytest.mark.parametrize("rule", COPIES)
+async def test_what_a_request_was_admitted_with_is_looked_at(db: Database, rule: str) -> None:
+    await open_requests(db, "good", cohort="treated", holdout_ppm=20_000)
+    await open_requests(db, "bad", **COPIES[rule])
+    await settle(db, "good")
+    await settle(db, "bad")
+    assert await problems(db) == [Problem(rule, "bad")]
+
+
+@pytest.mark.parametrize(("reason", "author"), [(None, "op"), ("A credit.", None), ("", "op"), ("A credit.", "")])
+async def test_an_adjustment_that_explains_nothing_is_found(db: Database, reason: str, author: str) -> None:
+    await open_requests(db, "good", "bad")
+    entry = {"kind": "adjust", "seq": 1, "at": datetime.now(UTC), "micros": -5}
+    async with db.unit() as session:
+        for request_id, told in (("good", ("A credit.", "op")), ("bad", (reason, author))):
+            why = dict(zip(("reason", "author"), told, strict=True))
+            row = copied_from(opening(request_id)) | entry | why | {"entry_id": uuid7()}
+            await session.execute(insert(ledger_entries), row)
+    assert await problems(db) == [Problem("an adjustment has a reason and an author", "bad")]
 
 
 @pytest.mark.parametrize(("policy", "completion"), [("free", 20), ("billed", 24), ("capped", 24)])
