@@ -19,6 +19,8 @@ class OneServer(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file.startswith("tests/browser/"):
+            return "browser"
         if file.startswith("tests/integration/") and file.endswith((*SERVED, *OWN_SERVERS)):
             return "served" if file.endswith(SERVED) else file
         return nodeid

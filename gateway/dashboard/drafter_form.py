@@ -18,8 +18,8 @@ PREFIX = "speculation."
 """Of the names of members at fault."""
 GROUPS = {
     "": "Speculation",
-    "drafter": "The deployment's own drafter",
     "prediction": "Clients' predictions",
+    "drafter": "The deployment's own drafter",
     "adaptive": "Length of drafts",
     "auto_disable": "Rest by itself",
 }
@@ -81,9 +81,11 @@ def groups(config: Mapping[str, JsonValue]) -> list[Group]:
 
 
 def patch(sent: Mapping[str, str]) -> Document:
-    """What a form with every field says. A number that is none is handed on, to be refused by name."""
+    """What a form says; a tick that is not sent is off. A number that is none is handed on, to be refused by name."""
     wanted: Document = {}
     for field in _fields({}):
+        if field.kind != "tick" and field.name not in sent:
+            continue
         *place, last = field.name.split(".")
         within = wanted
         for name in place:

@@ -1,12 +1,13 @@
 """The overview's charts, from its figures. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 from gateway.dashboard import words
 from gateway.dashboard.charts.columns import Column, Columns, Part, stacked
 from gateway.dashboard.charts.lines import Line, Lines, over_positions
 from gateway.dashboard.charts.spans import Bar, Span, spans
+from gateway.dashboard.figures import Series
 from gateway.dashboard.filters import Width
 from gateway.reports.figures import Object
 
@@ -31,13 +32,13 @@ def look(proposer: str) -> str:
     return LOOKS.get(proposer, "s6")
 
 
-def proposers(series: Iterable[tuple[int, Object | None]]) -> list[str]:
+def proposers(series: Series) -> list[str]:
     """Those that drafted, in the order of their looks."""
-    found = {name for _, figures in series if figures for name in figures["by_proposer"]}
+    found = {name for _, did in series for name in did}
     return sorted(found, key=lambda name: (look(name), name))
 
 
-def over_time(series: Sequence[tuple[int, Object | None]], width: Width, zone: tzinfo) -> Columns:
+def over_time(series: Series, width: Width, zone: tzinfo) -> Columns:
     """Accepted below rejected, proposer upon proposer."""
     names = proposers(series)
     label = words.clock if width == "hour" and len(series) <= HOURS_OF_DAY else words.day
@@ -45,8 +46,7 @@ def over_time(series: Sequence[tuple[int, Object | None]], width: Width, zone: t
     return stacked([Column(label(start, zone), _parts(found, names, whole(start, zone))) for start, found in series])
 
 
-def _parts(figures: Object | None, names: Sequence[str], when: str) -> list[Part]:
-    by_proposer: Mapping[str, Object] = figures["by_proposer"] if figures else {}
+def _parts(by_proposer: Mapping[str, Object], names: Sequence[str], when: str) -> list[Part]:
     parts = []
     for name in names:
         if totals := by_proposer.get(name):

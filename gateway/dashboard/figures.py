@@ -9,7 +9,7 @@ from gateway.dashboard.tenants import Tenancy
 from gateway.reports.figures import Object
 from gateway.reports.pages import Report
 from gateway.usage_query import ReportQuery
-from gateway.usage_report import speculation_report
+from gateway.usage_report import completions_report, speculation_report
 from storage.database import Session
 from storage.deployments import Deployments
 from storage.savings.book import SavingsBook
@@ -17,6 +17,7 @@ from storage.savings.cohorts import Saving
 from storage.savings.values import NotEnough
 from storage.usage import UsageQuery
 
+Series = Sequence[tuple[int, Mapping[str, Object]]]
 WHOLE = 3600 * 3_000_000
 """Seconds of a bucket that every range lies in."""
 NOTHING_SAVED = Saving(NotEnough(0, 0.0, 0.0, None), None, None, None)
@@ -35,8 +36,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Figures:
     total: Object
-    series: Sequence[tuple[int, Object | None]]
-    """By bucket: its start, and what was used in it."""
+    series: Series
+    """By bucket: its start, and what each proposer did in it."""
     rows: Sequence[Row]
     finalised: datetime | None
     saved: Saving
@@ -50,13 +51,13 @@ class Figures:
 async def figures(session: Session, filters: Filters, tenancy: Tenancy) -> Figures:
     width = int(filters.bucket.total_seconds())
     whole = await speculation_report(session, _query(filters, tenancy, WHOLE), tenancy.tenant_id)
-    series = await speculation_report(session, _query(filters, tenancy, width), tenancy.tenant_id)
+    series = await completions_report(session, _query(filters, tenancy, width), tenancy.tenant_id)
     table = await by_drafter(session, filters, tenancy)
     names = {one.id: one.spec.name for one in await Deployments(session).list()}
     return Figures(
         total=next(whole.rows(), whole.row_template),
         series=[
-            (start, next(iter(results), None))
+            (start, results[0]["speculation"]["by_proposer"] if results else {})
             for (start, _), results in zip(series.query.buckets, series.results, strict=True)
         ],
         rows=[Row(_name(row, names), row) for row in table.rows()],

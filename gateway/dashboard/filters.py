@@ -16,7 +16,8 @@ Width = Literal["hour", "day"]
 WIDTHS: Mapping[Width, timedelta] = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 SINGLES = ("from", "to", "bucket", "zone", "tenant")
 LONGEST = timedelta(days=93)
-LONGEST_BY_HOUR = timedelta(days=7)
+LONGEST_BY_HOUR = timedelta(days=4)
+"""Longer ranges are shown by day: a page stays small, and its columns wide enough to be seen."""
 RANGES = {"Today": 1, "7 days": 7, "30 days": 30, "90 days": 90}
 ZONES = (
     *("UTC", "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York", "America/Sao_Paulo"),

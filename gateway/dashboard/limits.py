@@ -6,6 +6,7 @@ An inference key sees those that apply to itself; a tenant admin every one of it
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
@@ -70,7 +71,13 @@ async def limits(request: Request) -> Response:
         raise StorageUnavailable from error
     limited = [Limited(named, _lines(named, standings, now)) for named in found]
     near = [(one.named, line) for one in limited for line in one.lines if line.alarm]
-    values = {"limited": limited, "near": near, "has_more": has_more, "tenancy": tenancy, "filters": filters}
+    values: dict[str, Any] = {
+        "limited": limited,
+        "near": near,
+        "has_more": has_more,
+        "tenancy": tenancy,
+        "filters": filters,
+    }
     values |= {"zone": filters.zone, "known_zones": ZONES, "currency": "USD"}
     return face_of(request).page(request, "limits.html", **values)
 

@@ -1,6 +1,7 @@
 """The overview: what was used, what speculation gave and took, where it does not pay. Also as CSV."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
@@ -27,7 +28,7 @@ async def overview(request: Request) -> Response:
     async with reading(request, REPORT_SECONDS) as session:
         tenancy = await tenancy_of(request, session, filters.tenant)
         found = await figures(session, filters, tenancy)
-    values = {
+    values: dict[str, Any] = {
         "figures": found,
         "total": found.total,
         "over_time": drawings.over_time(found.series, filters.width, filters.zone),

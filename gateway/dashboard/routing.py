@@ -1,12 +1,14 @@
 """A page's route: whatever happens in it, a browser gets a page of the same face, and a program OpenAI's envelope."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from gateway.dashboard.face import face_of, guarded
+from gateway.dashboard.visitor import COOKIE
 from gateway.errors import ApiError, InvalidApiKey, as_api_error, render
 from gateway.telemetry import describe, note
 
@@ -24,7 +26,7 @@ TITLES = {
 
 
 class PageRoute(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
         async def shown(request: Request) -> Response:
@@ -52,7 +54,8 @@ def _failure(request: Request, error: Exception) -> Response:
 
 def _sign_in_first(request: Request) -> Response:
     place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    values = {"next": place if request.method == "GET" else "/dashboard", "notice": NOT_SIGNED_IN, "problem": None}
+    notice = NOT_SIGNED_IN if COOKIE in request.cookies else None
+    values = {"next": place if request.method == "GET" else "/dashboard", "notice": notice, "problem": None}
     return face_of(request).page(request, "sign_in.html", 401, **values)
 
 

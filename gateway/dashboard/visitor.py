@@ -33,7 +33,7 @@ async def admit(request: Request) -> None:
     """Before any page that needs a key. Raises InvalidApiKey where nobody is signed in, PermissionDenied."""
     parts = parts_of(request)
     parts.drain.refuse_new()
-    refuse_nul(request)
+    refuse_nul(request.scope)
     key_id = await _signed_in(request)
     if key_id is None:
         raise InvalidApiKey
@@ -92,4 +92,4 @@ async def _signed_in(request: Request) -> str | None:
     if found is not None and found.needs_touch:
         async with changing(request) as session:
             await Sessions(session).touch(token)
-    return found and found.key_id
+    return found.key_id if found else None

@@ -35,5 +35,7 @@ async def with_limits(session: Session, tenant_id: str | None) -> tuple[list[Nam
     statement = statement.where(tenant.is_not(None) if tenant_id is None else tenant == tenant_id)
     ordered = statement.order_by(_l.scope.desc(), tenant, name, _l.scope_id).limit(MOST + 1)
     rows = (await session.execute(ordered)).all()
-    found = [Named(Subject(row.scope, row.scope_id, limits_of(row)), row.name, row.tenant_id) for row in rows[:MOST]]
+    found = [
+        Named(Subject(row.scope, row.scope_id, limits_of(row._mapping)), row.name, row.tenant_id) for row in rows[:MOST]
+    ]
     return found, len(rows) > MOST

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
-from sqlalchemy import Row, select, tuple_, update
+from sqlalchemy import RowMapping, select, tuple_, update
 
 from storage.clock import database_clock
 from storage.database import Session
@@ -33,7 +33,7 @@ class LimitRows:
     async def get(self, scope: Scope, id: str) -> LimitRow:
         statement = select(limits).where(_limits.scope == scope, _limits.scope_id == id)
         row = (await self._session.execute(statement)).one_or_none()
-        return LimitRow() if row is None else LimitRow(limits_of(row), row.version)
+        return LimitRow() if row is None else LimitRow(limits_of(row._mapping), row.version)
 
     async def set(self, scope: Scope, id: str, new: Limits, before: int) -> LimitRow | None:
         """None where another wrote first: `before` is the version that was read.
@@ -56,9 +56,9 @@ class LimitRows:
     async def of(self, subjects: Sequence[tuple[Scope, str]]) -> tuple[Subject, ...]:
         """The subjects with their limits, in this order."""
         statement = select(limits).where(tuple_(_limits.scope, _limits.scope_id).in_(subjects))
-        found = {(row.scope, row.scope_id): limits_of(row) for row in await self._session.execute(statement)}
+        found = {(row.scope, row.scope_id): limits_of(row._mapping) for row in await self._session.execute(statement)}
         return tuple(Subject(scope, id, found.get((scope, id), Limits())) for scope, id in subjects)
 
 
-def limits_of(row: Row[tuple[object, ...]]) -> Limits:
-    return Limits(**{dimension: row._mapping[dimension] for dimension in DIMENSIONS})
+def limits_of(row: RowMapping) -> Limits:
+    return Limits(**{dimension: row[dimension] for dimension in DIMENSIONS})

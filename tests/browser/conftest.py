@@ -1,6 +1,5 @@
 """One gateway with a week of requests, one real headless Chromium, and pages that must not misbehave."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ class Served:
         return self.portal.call(work, *values)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = tmp_path_factory.mktemp("home")
     with anyio.from_thread.start_blocking_portal() as portal:
@@ -48,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield Served(gateway, seeded, portal)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
@@ -129,11 +128,6 @@ def eye(windows: Windows) -> Eye:
     return windows.open()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def operator(served: Served) -> str:
     return served.gateway.operator_key
-
-
-def told(page: Page) -> str:
-    """All that a page says, for looking for what it must not."""
-    return json.dumps(page.content())

@@ -25,9 +25,9 @@ from storage.values.deployments import DeploymentSpec
 SECOND = "dep_coder"
 MODELS = {FIRST: "smollm2-135m", SECOND: "coder-7b"}
 TENANTS = {"acme": "Acme Software", "globex": "Globex", "initech": "Initech"}
-PER_HOUR = 3
+PER_HOUR = 6
 HOURS = 6 * 24
-HOLDOUT = 4
+HOLDOUT = 3
 """Every so many requests, one is a control."""
 
 
@@ -81,7 +81,7 @@ async def _requests(session: Session, keys: Seeded, now: datetime) -> None:
         if at.hour in (2, 3, 4) or at >= now - timedelta(minutes=5):
             continue
         tenant = draw.choice(list(TENANTS))
-        deployment = draw.choice([FIRST, SECOND])
+        deployment = draw.choice([FIRST, FIRST, SECOND])
         rows += _request(draw, number, at, tenant, keys.inference[tenant][6:18], deployment)
     await session.execute(ledger_entries.insert(), rows)
 
@@ -101,7 +101,7 @@ def _request(
         deployment_id=deployment,
         config_version=1 if number < HOURS * PER_HOUR // 2 else 2,
         cohort="control" if is_control else "treated",
-        holdout_ppm=250_000,
+        holdout_ppm=333_333,
         sampled=False,
         speculation="auto",
         at=at - timedelta(seconds=3),
@@ -127,7 +127,7 @@ def _figures(draw: Random, is_control: bool, pays: bool) -> Figures:
     length = 120 + draw.randrange(80)
     steps = max(10, length - accepted)
     generated = 1 + steps + accepted
-    a_pass = 0.021 * draw.lognormvariate(0, 0.2) * (1.0 if is_control else 1.15 if pays else 1.6)
+    a_pass = 0.021 * draw.lognormvariate(0, 0.2) * (1.0 if is_control else 1.12 if pays else 1.35)
     prediction = by_proposer.get("prediction", ProposerFigures())
     decode = steps * a_pass
     return Figures(

@@ -15,9 +15,16 @@ PAGES = {
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
 
 
+LOOKS = [
+    ("desktop", "light"),
+    ("phone", "dark"),
+    pytest.param("desktop", "dark", marks=pytest.mark.long),
+    pytest.param("phone", "light", marks=pytest.mark.long),
+]
+
+
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_every_page_is_drawn(windows: Windows, served: Served, operator: str, size: str, scheme: str) -> None:
     eye = windows.open(viewport=SIZES[size], color_scheme=scheme)
     eye.open()

@@ -70,7 +70,7 @@ def stacked(columns: Sequence[Column]) -> Columns:
             if height:
                 top -= height
                 x, width = (index + (1 - FILLED) / 2) * room, FILLED * room
-                boxes.append(Box(round(x, 3), round(top, 2), round(width, 3), height, part.look, part.told))
+                boxes.append(Box(round(x, 2), round(top, 1), round(width, 2), round(height, 1), part.look, part.told))
     marks = [Mark(round(HEIGHT - mark.at, 2), mark.label) for mark in axis.marks(short)]
     return Columns(HEIGHT, boxes, marks, beneath([column.label for column in columns], MOST_LABELS))
 
