@@ -23,6 +23,7 @@ Scope = Literal[
     "deployments.write",
     "limits.read",
     "limits.write",
+    "ledger.write",
     "metrics.read",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -44,6 +45,7 @@ HOLDERS: Mapping[Scope, frozenset[KeyKind]] = {
     "deployments.write": OF_OPERATOR,
     "limits.read": OF_OPERATOR,
     "limits.write": OF_OPERATOR,
+    "ledger.write": OF_OPERATOR,
     "metrics.read": OF_OPERATOR,
 }
 
@@ -94,14 +96,17 @@ ROUTES: Mapping[tuple[str, str], Scope] = {
     ("GET", "/v1/models"): "self",
     ("GET", "/v1/models/{model:path}"): "self",
     ("GET", "/v1/key"): "self",
+    ("GET", "/v1/usage/requests/{request_id}"): "self",
     ("GET", "/v1/organization/usage/completions"): "usage.read",
     ("GET", "/v1/organization/usage/speculation"): "usage.read",
     ("GET", "/v1/organization/usage/entries"): "usage.read",
     ("GET", "/v1/organization/costs"): "usage.read",
+    ("GET", "/v1/organization/usage/statement"): "usage.read",
     ("GET", "/v1/organization/audit_logs"): "audit.read",
     **_rows("organization.read", "organization.write", ORGANIZATION),
     ("GET", "/admin/v1/audit/verify"): "tenants.read",
     **_rows("tenants.read", "tenants.write", TENANTS),
+    ("POST", "/admin/v1/requests/{request_id}/adjustments"): "ledger.write",
     **_rows("limits.read", "limits.write", LIMITS),
     **_rows("deployments.read", "deployments.write", DEPLOYMENTS),
     ("GET", "/metrics"): "metrics.read",

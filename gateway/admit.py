@@ -54,7 +54,7 @@ async def respond(
     kind = StreamedResponse if asked.stream else WholeResponse
     bills_rejected = principal.rejected_prediction != "free"
     ask = Ask(name, route.name, runs, await route.fingerprint.context(), bills_rejected, route.price)
-    return kind(completion, ask, spell(await _heading(name, asked, route)), principal, parts.service)
+    return kind(completion, ask, spell(await _heading(entry, asked, route)), principal, parts.service)
 
 
 def _require_opt_out(asked: Common, route: Route) -> None:
@@ -88,9 +88,10 @@ def _entry(
     )
 
 
-async def _heading(name: str, asked: Common, route: Route) -> Heading:
+async def _heading(entry: OpenEntry, asked: Common, route: Route) -> Heading:
     fingerprint = await route.fingerprint.get()
-    return Heading(name, int(time.time()), asked.model, fingerprint, asked.includes_usage)
+    told = entry if asked.return_timings else None
+    return Heading(entry.request_id, int(time.time()), asked.model, fingerprint, asked.includes_usage, told)
 
 
 def is_sampled(asked: Common) -> bool:

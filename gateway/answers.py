@@ -170,7 +170,7 @@ class StreamedResponse(CompletionResponse):
 
     async def _finish(self, wire: Wire) -> None:
         figures = await self.completion.settle("completed")
-        if self.answer.heading.includes_usage:
+        if self.answer.heading.has_last_chunk:
             await wire.write(sse.frame(self.answer.usage_chunk(figures)))
         await wire.write(sse.DONE, is_last=True)
 

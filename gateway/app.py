@@ -16,12 +16,15 @@ from gateway.api import (
     entries,
     health,
     key,
+    ledger,
     limits,
     metrics,
     models,
     openapi,
     organization,
     prices,
+    requests,
+    statement,
     tenants,
     usage,
 )
@@ -36,10 +39,12 @@ from gateway.telemetry import RequestLog
 OPEN = (health.router, openapi.router)
 SCRAPED = (metrics.router,)
 """It asks for a key itself: a token will do."""
-PUBLIC = (chat.router, completions.router, models.router, key.router)
+PUBLIC = (chat.router, completions.router, models.router, key.router, requests.router)
 ADMIN = (
     usage.router,
     entries.router,
+    statement.router,
+    ledger.router,
     *organization.ROUTERS,
     tenants.router,
     deployments.router,

@@ -4,7 +4,7 @@ A change says which version it changes: of two editors who read the same one, th
 configurations are only ever added: going back is a new version with an old content.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -87,6 +87,11 @@ class Deployments:
         statement = select(drafter_configs).where(_v.deployment_id == id, _v.version == version)
         row = (await self._session.execute(statement)).one_or_none()
         return None if row is None else _version(row)
+
+    async def names(self, ids: Iterable[str]) -> dict[str, str]:
+        """What clients call them, also those that were deleted."""
+        rows = await self._session.execute(select(_d.id, _d.name).where(_d.id.in_(set(ids))))
+        return {row.id: row.name for row in rows}
 
     async def list(self) -> list[Deployment]:
         """Oldest first."""

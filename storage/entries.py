@@ -45,7 +45,7 @@ def copied(opened: Row[Any]) -> dict[str, Any]:
 
 def interrupted(opened: Row[Any], last: Row[Any] | None) -> Settlement:
     """The settlement of a request whose gateway died: billed is what was surely delivered."""
-    figures = _from_row(last) if last is not None else Figures()
+    figures = figures_in(last) if last is not None else Figures()
     visible = figures.delivered_tokens
     accepted = min(figures.accepted_prediction_tokens, visible)
     rejected = figures.rejected_prediction_tokens
@@ -76,7 +76,8 @@ def _figures(figures: Figures) -> dict[str, Any]:
     }
 
 
-def _from_row(row: Row[Any]) -> Figures:
+def figures_in(row: Row[Any]) -> Figures:
+    """What an entry says was used."""
     values = {field.name: row._mapping[field.name] for field in fields(Figures)}
     proposers = {
         name: ProposerFigures(**{**stats, "accepted_by_position": tuple(stats["accepted_by_position"])})

@@ -9,7 +9,6 @@ StorageError
 └── UnknownRequest   a settlement or checkpoint of a request that was never opened
 """
 
-
 import sqlite3
 
 POSTGRES_FULL = "53100"

@@ -1,7 +1,8 @@
 """What a request may say, in OpenAI's words (types strict, unknown members refused).
 
 Three kinds of member: honoured; hints, accepted and ignored (they change no output); and what would change the
-output but is not built, accepted only while it asks for nothing. `speculation` is ours: "off" opts one request out.
+output but is not built, accepted only while it asks for nothing. Ours are `speculation`: "off" opts one request out,
+and `return_timings`: the answer says where its time went.
 """
 
 from typing import Annotated, Literal
@@ -83,6 +84,7 @@ class Common(Wire):
     max_tokens: Count | None = None
     prediction: Prediction = None
     speculation: Literal["auto", "off"] | None = None
+    return_timings: bool | None = None
     user: Label | None = None
     metadata: Metadata | None = None
 

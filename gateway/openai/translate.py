@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gateway.openai.figures import speculation_object, timings_object
 from gateway.openai.schema import ChatRequest, Common, CompletionRequest
 from inference.protocol import ChatMessage, GenerationRequest, SamplingParams, SpeculationRequest
-from storage.values import Figures, SpeculationMode
+from storage.values import Figures, OpenEntry, SpeculationMode
 
 Object = dict[str, Any]
 SMALLEST_TOP_P = 1e-9
@@ -94,6 +95,19 @@ class Heading:
     fingerprint: str | None
     includes_usage: bool = False
     """Every chunk then has a `usage`, null on all but the last."""
+    entry: OpenEntry | None = None
+    """Where it was asked for: the last object then says where the time went and what speculation did."""
+
+    @property
+    def has_last_chunk(self) -> bool:
+        """After the choices have ended."""
+        return self.includes_usage or self.entry is not None
+
+    def measured(self, told: Object, figures: Figures) -> Object:
+        if self.entry is None:
+            return told
+        more = {"timings": timings_object(figures), "speculation": speculation_object(self.entry, figures)}
+        return told | more
 
     def over(self, prefix: str, kind: str, choices: list[Object], usage: Object | None, is_chunk: bool) -> Object:
         body: Object = {
@@ -143,7 +157,8 @@ class ChatAnswer:
         return self._chunk(index, {"content": text} if text else {}, finish_reason)
 
     def usage_chunk(self, figures: Figures) -> Object:
-        return self.heading.over("chatcmpl", "chat.completion.chunk", [], usage_object(figures), True)
+        told = self.heading.over("chatcmpl", "chat.completion.chunk", [], usage_object(figures), True)
+        return self.heading.measured(told, figures)
 
     def whole(self, choices: Sequence[Choice], figures: Figures) -> Object:
         told: list[Object] = [
@@ -155,7 +170,8 @@ class ChatAnswer:
             }
             for index, choice in enumerate(choices)
         ]
-        return self.heading.over("chatcmpl", "chat.completion", told, usage_object(figures), False)
+        whole = self.heading.over("chatcmpl", "chat.completion", told, usage_object(figures), False)
+        return self.heading.measured(whole, figures)
 
     def _chunk(self, index: int, delta: Object, finish_reason: str | None) -> Object:
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -173,11 +189,13 @@ class CompletionAnswer:
         return self.heading.over("cmpl", "text_completion", [_text_choice(index, text, finish_reason)], None, True)
 
     def usage_chunk(self, figures: Figures) -> Object:
-        return self.heading.over("cmpl", "text_completion", [], usage_object(figures), True)
+        told = self.heading.over("cmpl", "text_completion", [], usage_object(figures), True)
+        return self.heading.measured(told, figures)
 
     def whole(self, choices: Sequence[Choice], figures: Figures) -> Object:
         told = [_text_choice(index, choice.text, choice.finish_reason) for index, choice in enumerate(choices)]
-        return self.heading.over("cmpl", "text_completion", told, usage_object(figures), False)
+        whole = self.heading.over("cmpl", "text_completion", told, usage_object(figures), False)
+        return self.heading.measured(whole, figures)
 
 
 def _text_choice(index: int, text: str, finish_reason: str | None) -> Object:

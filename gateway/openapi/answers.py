@@ -74,6 +74,16 @@ SCHEMAS: Object = {
     "Prices": object_of(
         "deployment.prices", id=STRING, currency=STRING, **{item: COUNT for item in ITEMS}, history={"type": "array"}
     ),
+    "Statement": object_of(
+        "usage.statement", month=STRING, currency=STRING, lines={"type": "array"}, total_micros={"type": "integer"}
+    ),
+    "Adjustment": object_of("ledger.adjustment", id=STRING, request_id=STRING, micros={"type": "integer"}),
+    "UsageRequest": object_of(
+        "usage.request",
+        id=STRING,
+        status={"enum": ["running", "settled"]},
+        **{name: {"type": "object"} for name in ("usage", "timings", "speculation", "cost")},
+    ),
     "Deleted": {
         "type": "object",
         "properties": {"object": STRING, "id": STRING, "deleted": {"const": True}},

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from gateway.access import ADMIN_KEYS, PROJECT
+from gateway.api.ledger import NewAdjustment
 from gateway.api.limits import LimitsDocument
 from gateway.api.prices import NewPrices
 from gateway.deployments.changes import NewDeployment, Rollback
@@ -54,6 +55,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/v1/models"): Operation("What the key may use", ref("ModelList")),
     ("GET", "/v1/models/{model:path}"): Operation("One model", ref("Model")),
     ("GET", "/v1/key"): Operation("What the key may do, and how its limits stand", ref("Key")),
+    ("GET", "/v1/usage/requests/{request_id}"): Operation(
+        "What one request used, how long it took and what it cost", ref("UsageRequest")
+    ),
     ("GET", "/v1/organization/usage/completions"): Operation(
         "Usage, in OpenAI's shape", ref("UsagePage"), None, (*p.COMPLETIONS, p.ORGANIZATION), is_table=True
     ),
@@ -73,6 +77,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         None,
         (*p.ENTRIES, p.ORGANIZATION),
         is_table=True,
+    ),
+    ("GET", "/v1/organization/usage/statement"): Operation(
+        "What a month costs, line by line", ref("Statement"), None, (p.MONTH, p.ORGANIZATION)
     ),
     ("GET", "/v1/organization/audit_logs"): Operation(
         "What was changed, newest first", list_of("AuditLog"), None, (*p.AUDIT, p.ORGANIZATION)
@@ -151,6 +158,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("POST", f"{TENANT}/suspend"): Operation("Refuse its keys", ref("Tenant")),
     ("POST", f"{TENANT}/resume"): Operation("Take its keys again", ref("Tenant")),
+    ("POST", "/admin/v1/requests/{request_id}/adjustments"): Operation(
+        "Correct what a request cost", ref("Adjustment"), NewAdjustment
+    ),
     ("GET", "/admin/v1/limits/{scope}/{limited_id}"): Operation("Limits, and how they stand", ref("Limits")),
     ("PATCH", "/admin/v1/limits/{scope}/{limited_id}"): Operation(
         "Change limits",

@@ -78,6 +78,9 @@ AUDIT = (
     *(query(f"effective_at[{bound}]", {**SECOND, "maximum": LATEST - 1}) for bound in ("gte", "lt")),
     *(query(name, several(TEXT)) for name in ("event_types", "actor_ids", "project_ids", "resource_ids")),
 )
+MONTH = query(
+    "month", {"type": "string", "pattern": r"^(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])$"}, "UTC.", required=True
+)
 ORGANIZATION = header("OpenAI-Organization", TEXT, "For operators: the tenant to act in.")
 IDEMPOTENCY = header(
     "Idempotency-Key",

@@ -10,10 +10,11 @@ from storage.api_keys import ApiKeys
 from storage.database import Session
 from storage.deployments import Deployments
 from storage.ids import uuid7
+from storage.ledger import Ledger
 from storage.projects import Projects
 from storage.service_accounts import ServiceAccounts
 from storage.tenants import Tenants
-from storage.values import KeyKind
+from storage.values import Figures, KeyKind, OpenEntry, Settlement
 from storage.values.deployments import DeploymentSpec
 from tests.gateway.running import MODEL, chat_body
 
@@ -32,6 +33,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/admin/v1/tenants"): NAME,
     ("PATCH", "/admin/v1/tenants/{tenant_id}"): NAME,
     ("PATCH", "/admin/v1/limits/{scope}/{limited_id}"): {"concurrency": 9},
+    ("POST", "/admin/v1/requests/{request_id}/adjustments"): {"micros": 1, "reason": "matrix"},
     ("POST", "/admin/v1/deployments"): {
         "name": "matrix",
         "model": "m",
@@ -43,6 +45,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/admin/v1/deployments/{deployment_id}/rollback"): {"version": 1, "reason": "matrix"},
 }
 QUERIES: dict[tuple[str, str], dict[str, str]] = {
+    ("GET", "/v1/organization/usage/statement"): {"month": "2026-11"},
     ("GET", "/v1/organization/usage/completions"): {"start_time": "0"},
     ("GET", "/v1/organization/usage/speculation"): {"start_time": "0"},
     ("GET", "/v1/organization/costs"): {"start_time": "0"},
@@ -62,6 +65,7 @@ class Owned:
     admin_key_id: str
     deployment_id: str
     """Nobody's but the operators'."""
+    request_id: str
     keys: dict[KeyKind, str]
 
     def of(self, path: str, parameter: str) -> str:
@@ -83,6 +87,7 @@ UNKNOWN: dict[str, str] = {
     "rate_limit_id": "rl-nowhere",
     "deployment_id": "dep_nowhere",
     "limited_id": "nobody",
+    "request_id": "nothing",
 }
 
 
@@ -93,7 +98,7 @@ async def owned(session: Session) -> Owned:
     project = await Projects(session, tenant_id).create(f"project of {tenant_id}")
     account = await ServiceAccounts(session, project.id).create(f"account of {tenant_id}", "member")
     keys = ApiKeys(session)
-    of_account = {"project_id": project.id, "service_account_id": account.id}
+    of_account: Any = {"project_id": project.id, "service_account_id": account.id}
     spec = DeploymentSpec(f"model of {tenant_id}", "m", engine_url=f"http://{tenant_id}.invalid", enabled=False)
     deployment = await Deployments(session).create(spec, {}, "system", "matrix")
     assert deployment is not None
@@ -106,5 +111,14 @@ async def owned(session: Session) -> Owned:
         key_id=(await keys.create(tenant_id, "inference", f"key of {tenant_id}", **of_account)).public_id,
         admin_key_id=(await keys.create(tenant_id, "tenant_admin", f"admin of {tenant_id}")).public_id,
         deployment_id=deployment.id,
+        request_id=await _ended(session, tenant_id, made["inference"].public_id),
         keys={kind: new.key for kind, new in made.items()},
     )
+
+
+async def _ended(session: Session, tenant_id: str, key_id: str) -> str:
+    """The id of a request of this key that is settled."""
+    ledger, id = Ledger(session), f"request of {tenant_id}"
+    await ledger.open(OpenEntry(id, tenant_id, key_id, MODEL, "/v1/completions", "home:1"))
+    await ledger.settle(Settlement(id, "completed", Figures()))
+    return id

@@ -64,7 +64,7 @@ def chat_body(**members: Any) -> dict[str, Any]:
 
 def settings_for(home: Path, **members: Any) -> Settings:
     """`storage_seconds`: a busy test machine is no database that is away. No request is a control unless asked."""
-    given = {"home": home, "host": "127.0.0.1", "port": 0, "storage_seconds": 20, "holdout_rate": 0}
+    given: dict[str, Any] = {"home": home, "host": "127.0.0.1", "port": 0, "storage_seconds": 20, "holdout_rate": 0}
     return Settings(**given | members)
 
 

@@ -80,7 +80,7 @@ async def _others_are_not_found(
     """Each parameter alone, and all of them, are another's; an operator owns every tenant."""
     names = [name for name in _parameters(call) if name not in SHARED]
     if kind == "operator":
-        names = [name for name in names if name not in ("tenant_id", "deployment_id", "limited_id")]
+        names = [name for name in names if name not in ("tenant_id", "deployment_id", "limited_id", "request_id")]
     before = await _everything(gateway)
     for changed in [{name} for name in names] + ([set(names)] if len(names) > 1 else []):
         own = _own(call, ours)
