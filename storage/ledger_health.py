@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ScalarSelect, func, select
+from sqlalchemy import ScalarSelect, Select, func, select
 
 from storage.database import Session
 from storage.ids import floor_of
@@ -20,11 +20,16 @@ class LedgerHealth:
 
 
 async def ledger_health(session: Session, since: datetime) -> LedgerHealth:
-    """Of requests that began since then: their ids sort by time, so two ranges of two indexes say it."""
-    begun, ended = (_count(kind, floor_of(since)) for kind in ("open", "settle"))
-    (unsettled,) = (await session.execute(select(begun - ended))).one()
+    """Of requests that began since then."""
+    (unsettled,) = (await session.execute(unsettled_since(since))).one()
     marks = await session.execute(select(rollup_state.c.name, rollup_state.c.hours_through))
     return LedgerHealth(unsettled, {name: at for name, at in marks})
+
+
+def unsettled_since(since: datetime) -> Select[int]:
+    """Ids of requests sort by time, so that two ranges of two indexes say it."""
+    begun, ended = (_count(kind, floor_of(since)) for kind in ("open", "settle"))
+    return select(begun - ended)
 
 
 def _count(kind: str, first: str) -> ScalarSelect[int]:
