@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from storage.rollups.watermark import Watermarks
 from tests.gateway.fake_engine import FakeEngine, Script
 from tests.gateway.running import client, running
 
@@ -58,7 +60,7 @@ def _of(written: Any, read: Any) -> Any:
 
 def test_panels_have_ids_and_places_of_their_own() -> None:
     panels = DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels) == 20
+    assert len({panel["id"] for panel in panels}) == len(panels) == 21
     taken = [(x, y) for panel in panels for x, y in _cells(panel["gridPos"])]
     assert len(taken) == len(set(taken))
     assert all(x < 24 for x, _ in taken)
@@ -71,8 +73,11 @@ def _cells(at: dict[str, int]) -> Iterator[tuple[int, int]]:
 @pytest.mark.anyio
 async def test_every_query_asks_for_series_that_a_real_scrape_has(tmp_path: Path) -> None:
     engine = FakeEngine(Script(words=("a", "b", "c"), step=2, rejected=1))
-    async with running(tmp_path, engine) as gateway, client(gateway.url, gateway.operator_key) as operator:
+    nowhere = {"export_url": "http://127.0.0.1:9/"}
+    async with running(tmp_path, engine, **nowhere) as gateway, client(gateway.url, gateway.operator_key) as operator:
         await gateway.chat()
+        async with gateway.parts.db.unit() as session:
+            await Watermarks(session).begin("usage", datetime.now(UTC))
         labels: dict[str, set[str]] = {}
         for family in parse((await operator.get("/metrics")).text):
             for sample in family.samples:
