@@ -138,7 +138,10 @@ class Books:
 
     async def _try(self, row: Row) -> bool:
         try:
-            await write_row(self._db, row)
+            if not await write_row(self._db, row):
+                log.warning(
+                    "another gateway wrote this entry first", extra={"fields": {"request_id": row["request_id"]}}
+                )
         except Exception as error:  # noqa: BLE001 - a stream goes on without its note, and the spool has its end
             log.warning("entry not written", extra={"fields": _told(row["request_id"], error)})
             return False
