@@ -18,17 +18,17 @@ from gateway.limits.ask import Ask
 from gateway.openai.parse import parse
 from gateway.openai.schema import Common
 from gateway.openai.translate import Answer, Heading, Terms
-from gateway.parts import Parts, parts_of, principal_of
+from gateway.parts import parts_of, principal_of
 from gateway.routing import Route
 from gateway.secret import subkey
 from gateway.telemetry import note, request_id
+from gateway.workloads import OTHER
 from inference.protocol import GenerationRequest
 from storage.texts import LABEL
 from storage.values import OpenEntry
 
 R = TypeVar("R", bound=Common)
 Translate = Callable[[R, str, Terms], tuple[GenerationRequest, ...]]
-OTHER = "other"
 GREEDY_BELOW = 1e-5
 """As the engine has it."""
 
@@ -49,7 +49,8 @@ async def respond(
     lot = parts.holdout.draw(name, rate_for(principal, asked, route))
     salt = parts.router.cache_salt(principal, route)
     runs = translate(asked, name, Terms(salt, route.config_version, lot.is_control))
-    entry = _entry(parts, principal, asked, route, name, request.url.path, len(runs) * asked.choices, lot)
+    label = await parts.workloads.file(principal.tenant_id, workload(asked))
+    entry = _entry(request, asked, route, len(runs) * asked.choices, lot, label)
     completion = Completion(Job(runs, route.client, entry, claim, route.drafter), parts.books, parts.settings)
     kind = StreamedResponse if asked.stream else WholeResponse
     bills_rejected = principal.rejected_prediction != "free"
@@ -63,20 +64,19 @@ def _require_opt_out(asked: Common, route: Route) -> None:
         raise InvalidRequest(message, "speculation", "unsupported_parameter")
 
 
-def _entry(
-    parts: Parts, principal: Principal, asked: Common, route: Route, name: str, path: str, choices: int, lot: Lot
-) -> OpenEntry:
+def _entry(request: Request, asked: Common, route: Route, choices: int, lot: Lot, label: str | None) -> OpenEntry:
+    parts, principal = parts_of(request), principal_of(request)
     return OpenEntry(
-        request_id=name,
+        request_id=request_id(request.scope),
         tenant_id=principal.tenant_id,
         key_id=principal.key_id,
         project_id=principal.project_id,
         model=asked.model,
-        route=path,
+        route=request.url.path,
         owner=parts.books.owner,
         rejected_prediction=principal.rejected_prediction,
         choices=choices,
-        workload=workload(asked),
+        workload=label,
         user_hash=user_hash(parts.secret, principal, asked.user),
         deployment_id=route.deployment_id,
         config_version=route.config_version,

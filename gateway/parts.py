@@ -16,6 +16,7 @@ from gateway.holdout import Holdout
 from gateway.metrics.registry import Metrics
 from gateway.routing import Router
 from gateway.settings import Settings
+from gateway.workloads import Workloads
 from storage import Database
 from storage.limits.limiter import Limiter
 
@@ -55,6 +56,7 @@ class Parts:
     drain: Drain
     metrics: Metrics
     holdout: Holdout
+    workloads: Workloads
     secret: bytes
     """The installation's secret; each use takes its own sub-key."""
     exporter: Exporter | None = None

@@ -36,6 +36,7 @@ from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
 from gateway.settings import Settings, presets, split_bind
 from gateway.spool import open_spool
+from gateway.workloads import Workloads
 from storage import Database
 
 
@@ -130,6 +131,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
             drain=Drain(),
             metrics=Metrics.of_this_process(),
             holdout=Holdout(credentials.secret),
+            workloads=Workloads(db, settings.storage_seconds),
             secret=credentials.secret,
             exporter=exporter,
         )

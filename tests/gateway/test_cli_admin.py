@@ -1,5 +1,6 @@
 """The commands that speak to a running server: a tenant from its first key to its last, limits, drafters, the log."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -63,6 +64,30 @@ def test_the_audit_log_is_listed_and_holds(server: str) -> None:
     assert [one["type"] for one in told(server, "audit", "list", "--tenant", "acme")] == ["tenant.created"]
     report = told(server, "audit", "verify")
     assert (report["holds"], report["problems"]) == (True, [])
+
+
+def test_a_month_is_priced_adjusted_and_stated(server: str) -> None:
+    name = "smollm2-135m"
+    priced = told(server, "prices", "set", name, "input=1000000", "output=2000000", "--reason", "to begin with")
+    assert (priced["version"], priced["cached"], priced["rejected"]) == (1, 1000000, 2000000)
+    assert "to begin with" in call(server, "prices", "show", name).stdout
+    wrong = call(server, "prices", "set", name, "speed=9", "--reason", "x")
+    assert (wrong.exit_code, "speed=9 is no price: write NAME=MICROS" in wrong.stderr) == (2, True)
+    key = told(server, "keys", "create", "ci")["value"]
+    body = {"model": name, "prompt": "x", "metadata": {"workload": "ci"}}
+    asked = httpx.post(f"{server}/v1/completions", json=body, headers={"authorization": f"Bearer {key}"}, timeout=20)
+    id = asked.headers["x-request-id"]
+    made = told(server, "ledger", "adjust", "--request", id, "--micros", "-5", "--reason", "a fault of ours")
+    assert (made["request_id"], made["micros"], made["organization_id"]) == (id, -5, "default")
+    month = datetime.now(UTC).strftime("%Y-%m")
+    stated = told(server, "usage", "statement", "--tenant", "default", "--month", month)
+    usage = asked.json()["usage"]
+    assert stated["total_micros"] == usage["prompt_tokens"] + 2 * usage["completion_tokens"] - 5
+    shown = call(server, "usage", "statement", "--month", month).stdout
+    assert "a fault of ours" in shown
+    assert stated["total"] in shown
+    assert call(server, "ledger", "adjust", "--request", "no", "--micros", "1", "--reason", "x").exit_code == 1
+    assert call(server, "usage", "statement", "--month", "May").exit_code == 1
 
 
 @pytest.mark.parametrize("command", [("tenants", "show", "nobody"), ("limits", "show", "tenant", "nobody")])
