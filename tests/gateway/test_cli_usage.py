@@ -4,7 +4,6 @@ import asyncio
 import csv
 import io
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,10 @@ __all__ = ["server"]
 
 
 @pytest.fixture
-def ids(server: str) -> list[str]:
-    """What was settled an hour ago."""
-    path = Path(os.environ["SPECGATE_HOME"]) / "specgate.db"
+def ids(tmp_path: Path) -> list[str]:
+    """What was settled an hour ago, before the server starts."""
+    path = tmp_path / "home" / "specgate.db"
+    path.parent.mkdir(mode=0o700)
 
     async def write() -> list[str]:
         db = await Database.open(f"sqlite+aiosqlite:///{path}")
@@ -31,7 +31,7 @@ def ids(server: str) -> list[str]:
     return asyncio.run(write())
 
 
-def test_every_settled_entry_is_exported_once_and_counted_in_a_report(server: str, ids: list[str]) -> None:
+def test_every_settled_entry_is_exported_once_and_counted_in_a_report(ids: list[str], server: str) -> None:
     _exported(server, ids)
     _reported(server)
 

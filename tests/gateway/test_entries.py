@@ -15,7 +15,7 @@ from storage.exports import MARGIN
 from storage.tenants import Tenants
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Gateway, client, running
-from tests.gateway.test_export import DUE, write_settled
+from tests.gateway.test_export import DUE, opened, write_settled
 
 pytestmark = pytest.mark.anyio
 PATH = "/v1/organization/usage/entries"
@@ -33,9 +33,10 @@ async def _pages(http: httpx.AsyncClient, limit: int, **asked: Any) -> list[dict
 
 
 async def test_every_entry_comes_once_and_says_whose_it_is(tmp_path: Path) -> None:
+    async with opened(tmp_path) as db:
+        ids = await write_settled(db, *range(1, 8))
+        await write_settled(db, 8, at=datetime.now(UTC) - MARGIN + timedelta(seconds=60))
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        ids = await write_settled(gateway.parts.db, *range(1, 8))
-        await write_settled(gateway.parts.db, 8, at=datetime.now(UTC) - MARGIN + timedelta(seconds=30))
         found = await _pages(operator, 3)
         assert [one["id"] for one in found] == ids
         first = found[0]
@@ -61,9 +62,10 @@ async def test_every_entry_comes_once_and_says_whose_it_is(tmp_path: Path) -> No
 
 
 async def test_a_range_is_of_whole_seconds_and_its_end_is_exclusive(tmp_path: Path) -> None:
+    whole = DUE.replace(microsecond=0)
+    async with opened(tmp_path) as db:
+        ids = await write_settled(db, *(1000 * n for n in range(1, 5)), at=whole)
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        whole = DUE.replace(microsecond=0)
-        ids = await write_settled(gateway.parts.db, *(1000 * n for n in range(1, 5)), at=whole)
         start = int(whole.timestamp())
         found = await _pages(operator, 9, start_time=start + 2, end_time=start + 4)
         assert [one["id"] for one in found] == ids[1:3]
@@ -72,8 +74,9 @@ async def test_a_range_is_of_whole_seconds_and_its_end_is_exclusive(tmp_path: Pa
 
 
 async def test_the_csv_is_the_json(tmp_path: Path) -> None:
+    async with opened(tmp_path) as db:
+        ids = await write_settled(db, 1, 2, 3)
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        ids = await write_settled(gateway.parts.db, 1, 2, 3)
         page = (await operator.get(PATH, params={"limit": 2})).json()
         told = await operator.get(PATH, params={"limit": 2}, headers={"accept": "text/csv"})
         assert told.headers["content-type"] == "text/csv; charset=utf-8"
@@ -92,9 +95,10 @@ async def _admin_of(gateway: Gateway, operator: httpx.AsyncClient, tenant: str) 
 
 
 async def test_a_tenant_sees_its_own_and_an_operator_all(tmp_path: Path) -> None:
+    async with opened(tmp_path) as db:
+        ours = await write_settled(db, 1, 2)
+        theirs = await write_settled(db, 3, 4, tenant="other")
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        ours = await write_settled(gateway.parts.db, 1, 2)
-        theirs = await write_settled(gateway.parts.db, 3, 4, tenant="other")
         key = await _admin_of(gateway, operator, "other")
         assert [one["id"] for one in await _pages(operator, 9)] == [*ours, *theirs]
         named = await operator.get(PATH, headers={"openai-organization": "other"})

@@ -41,7 +41,8 @@ async def write_settled(db: Database, *numbers: int, at: datetime = DUE, tenant:
 
 
 @asynccontextmanager
-async def _opened(path: Path) -> AsyncIterator[Database]:
+async def opened(path: Path) -> AsyncIterator[Database]:
+    """A home's database without its gateway: what is written now was there when the gateway starts."""
     db = await Database.open(f"sqlite+aiosqlite:///{path / 'specgate.db'}")
     yield db
     await db.close()
@@ -59,7 +60,7 @@ async def _until(exporter: Exporter, phase: str) -> None:
 
 
 async def test_what_is_due_arrives_once_and_signed(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as db, receiving() as receiver:
+    async with opened(tmp_path) as db, receiving() as receiver:
         ids = await write_settled(db, *range(1, 4))
         await write_settled(db, 4, at=datetime.now(UTC) - MARGIN + timedelta(seconds=30))
         async with _exporter(db, receiver) as exporter:
@@ -77,7 +78,7 @@ async def test_what_is_due_arrives_once_and_signed(tmp_path: Path) -> None:
 
 
 async def test_a_batch_is_sent_until_it_is_taken_and_nothing_overtakes_it(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as db, receiving(500, 0, 302, None, 429) as receiver:
+    async with opened(tmp_path) as db, receiving(500, 0, 302, None, 429) as receiver:
         first = await write_settled(db, 1, 2)
         async with _exporter(db, receiver, patience=0.3) as exporter:
             await receiver.has(2)
@@ -94,7 +95,7 @@ async def test_a_batch_is_sent_until_it_is_taken_and_nothing_overtakes_it(tmp_pa
 
 
 async def test_a_backlog_goes_batch_by_batch(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as db, receiving() as receiver:
+    async with opened(tmp_path) as db, receiving() as receiver:
         ids = await write_settled(db, *range(1, 2 * BATCH + 101))
         async with _exporter(db, receiver):
             deliveries = await receiver.has(3)
@@ -103,7 +104,7 @@ async def test_a_backlog_goes_batch_by_batch(tmp_path: Path) -> None:
 
 
 async def test_one_gateway_sends_and_the_other_takes_over(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as db, receiving() as ours, receiving() as theirs, AsyncExitStack() as stack:
+    async with opened(tmp_path) as db, receiving() as ours, receiving() as theirs, AsyncExitStack() as stack:
         first = await write_settled(db, 1)
         async with _exporter(db, theirs, "b"):
             assert [one.ids for one in await theirs.has(1)] == [first]
@@ -119,7 +120,7 @@ async def test_one_gateway_sends_and_the_other_takes_over(tmp_path: Path) -> Non
 
 
 async def test_whoever_waits_for_the_turn_tells_how_far_behind_it_is(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as db, receiving(None) as receiver, receiving() as other:
+    async with opened(tmp_path) as db, receiving(None) as receiver, receiving() as other:
         await write_settled(db, 1)
         async with _exporter(db, receiver, "a"):
             await receiver.has(1)
@@ -130,7 +131,7 @@ async def test_whoever_waits_for_the_turn_tells_how_far_behind_it_is(tmp_path: P
 
 
 async def test_a_gateway_killed_between_post_and_cursor_sends_again(tmp_path: Path) -> None:
-    async with _opened(tmp_path) as db:
+    async with opened(tmp_path) as db:
         ids = await write_settled(db, 1, 2, 3)
     async with receiving() as receiver:
         settings = {"export_url": receiver.url, "export_seconds": 0.05, "lease_seconds": 0.5}
@@ -154,7 +155,7 @@ async def test_readyz_tells_how_far_behind_it_is_and_no_log_the_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "specgate")
-    async with _opened(tmp_path) as db:
+    async with opened(tmp_path) as db:
         await write_settled(db, 1)
     async with receiving(*[503] * 50) as receiver:
         exported = {"export_url": receiver.url, "export_seconds": 0.02}

@@ -4,6 +4,7 @@ import csv
 import io
 import time
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ import pytest
 from sqlalchemy import insert
 
 from gateway.reports.csv import cell, flat
-from storage import Database
 from storage.models import ledger_entries
 from tests.gateway.fake_engine import FakeEngine
-from tests.gateway.running import Gateway, client, running
+from tests.gateway.running import client, running
+from tests.gateway.test_export import opened
 from tests.storage.test_exports import entry
 
 pytestmark = pytest.mark.anyio
@@ -27,28 +28,42 @@ START = int((TODAY - timedelta(days=2)).timestamp())
 LABELS = ("=cmd", "chat", None)
 
 
-async def _write(db: Database, number: int, **changes: Any) -> None:
+UNDRAFTED: dict[str, Any] = {
+    "steps": 19,
+    **dict.fromkeys(("accepted_delivered", "drafted_tokens", "accepted_tokens"), 0),
+    **dict.fromkeys(("accepted_prediction_tokens", "rejected_prediction_tokens"), 0),
+    "by_proposer": {},
+}
+"""What a control has in place of its drafts."""
+
+
+def _rows(number: int, **changes: Any) -> list[dict[str, Any]]:
+    """One request, opened and settled."""
     at = TODAY - timedelta(days=2) + number * timedelta(minutes=61)
+    cohort = ("treated", "treated", "control", None)[number % 4]
     settled = entry(number, at=at, tenant=f"t{number % 2}") | {
         "deployment_id": f"dep_{number % 2}",
         "config_version": 1 + number % 3,
         "workload": LABELS[number % 3],
-        "cohort": ("treated", "treated", "control", None)[number % 4],
+        "cohort": cohort,
+        "holdout_ppm": 20_000 if cohort else None,
         **changes,
     }
-    opened = {name: settled[name] for name in settled if name not in ("outcome",)} | {
-        "kind": "open",
-        "entry_id": f"open{number}",
-        "seq": 0,
-    }
-    async with db.unit() as session:
-        await session.execute(insert(ledger_entries), [opened])
-        await session.execute(insert(ledger_entries), [settled])
+    if settled["cohort"] == "control":
+        settled |= UNDRAFTED
+    told = {name: value for name, value in settled.items() if name != "outcome"}
+    return [told | {"kind": "open", "entry_id": f"open{number}", "seq": 0}, settled]
 
 
-async def _many(gateway: Gateway, count: int = 40) -> None:
-    for number in range(1, count + 1):
-        await _write(gateway.parts.db, number)
+async def _seed(home: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Before the gateway starts: what is settled later is never in an hour that is past."""
+    async with opened(home) as db, db.unit() as session:
+        for row in rows:
+            await session.execute(insert(ledger_entries), [row])
+
+
+async def _many(home: Path, count: int = 40) -> None:
+    await _seed(home, (row for number in range(1, count + 1) for row in _rows(number)))
 
 
 def _results(page: dict[str, Any]) -> list[dict[str, Any]]:
@@ -62,8 +77,8 @@ async def _page(http: httpx.AsyncClient, path: str, **asked: Any) -> dict[str, A
 
 
 async def test_a_report_is_told_by_every_dimension(tmp_path: Path) -> None:
+    await _many(tmp_path)
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        await _many(gateway)
         whole = _results(await _page(operator, SPECULATION))
         assert sum(one["num_model_requests"] for one in whole) == 40
         for group in ("deployment_id", "drafter_version", "workload", "cohort", "organization_id"):
@@ -84,8 +99,8 @@ async def test_a_report_is_told_by_every_dimension(tmp_path: Path) -> None:
 
 
 async def test_proposers_are_rows_of_their_own(tmp_path: Path) -> None:
+    await _many(tmp_path, 8)
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        await _many(gateway, 8)
         asked = {"start_time": START, "group_by": ["deployment_id", "proposer"]}
         rows = _results((await operator.get(SPECULATION, params=asked)).json())
         assert {(one["deployment_id"], one["proposer"]) for one in rows} == {
@@ -94,7 +109,7 @@ async def test_proposers_are_rows_of_their_own(tmp_path: Path) -> None:
         totals: Counter[str] = Counter()
         for one in rows:
             totals[one["proposer"]] += one["accepted"]
-        assert totals == {"prediction": 8 * 11, "lookup": 8}
+        assert totals == {"prediction": 6 * 11, "lookup": 6}
 
 
 @pytest.mark.parametrize(
@@ -107,8 +122,8 @@ async def test_proposers_are_rows_of_their_own(tmp_path: Path) -> None:
     ],
 )
 async def test_the_csv_is_the_json(tmp_path: Path, path: str, groups: list[str]) -> None:
+    await _many(tmp_path, 12)
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        await _many(gateway, 12)
         asked = {"start_time": START, "group_by": groups, "limit": 2}
         page = (await operator.get(path, params=asked)).json()
         told = await operator.get(path, params=asked | {"format": "csv"})
@@ -132,8 +147,8 @@ async def test_the_csv_is_the_json(tmp_path: Path, path: str, groups: list[str])
 
 
 async def test_a_tenant_reads_its_own_reports(tmp_path: Path) -> None:
+    await _many(tmp_path, 12)
     async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
-        await _many(gateway, 12)
         for tenant in ("t0", "t1"):
             made = await operator.post("/admin/v1/tenants", json={"name": tenant, "id": tenant})
             assert made.status_code == 200, made.text
@@ -171,3 +186,32 @@ async def test_the_official_client_s_every_word_is_understood(tmp_path: Path) ->
             groups = ["project_id", "user_id", "line_item", "api_key_id", "api_source"]
             costs = await usage.costs(start_time=start, group_by=groups, line_items=["x, y"])  # type: ignore[arg-type]
             assert [bucket.results for bucket in costs.data] == [[] for _ in costs.data]
+
+
+async def test_a_deployment_that_is_faster_with_drafts_pays_and_a_tenant_is_told_so(tmp_path: Path) -> None:
+    """Controls take 20 ms a token; with drafts one deployment takes 10, the other 30."""
+    rows = []
+    for number in range(1, 321):
+        deployment, cohort = ("fast", "slow")[number % 2], ("control" if number % 4 < 2 else "treated")
+        micros = 20_000 if cohort == "control" else {"fast": 10_000, "slow": 30_000}[deployment]
+        at = TODAY - timedelta(days=1) + number * timedelta(seconds=1)
+        told = {"deployment_id": deployment, "config_version": 1, "cohort": cohort, "holdout_ppm": 500_000}
+        times = {"decode_us": 19 * micros + number, "verify_us": 19 * micros + number, "batch_milli": 1000}
+        rows += _rows(number, at=at, sampled=False, workload=None, **told, **times)
+    await _seed(tmp_path, rows)
+    async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
+        asked = {"start_time": START, "group_by": "deployment_id", "limit": 31, "bucket_width": "1d"}
+        found = {one["deployment_id"]: one for one in _results((await operator.get(SPECULATION, params=asked)).json())}
+        assert {name: one["break_even"]["verdict"] for name, one in found.items()} == {
+            "fast": "pays",
+            "slow": "does_not_pay",
+        }
+        fast, slow = found["fast"], found["slow"]
+        assert fast["break_even"]["us_per_token"] == pytest.approx(10_000, rel=0.01)
+        assert fast["break_even"]["baseline_us_per_token"] == pytest.approx(20_000, rel=0.01)
+        assert fast["break_even"]["ratio"] == pytest.approx(0.5, rel=0.01)
+        assert fast["savings"]["method"] == slow["savings"]["method"] == "holdout"
+        assert fast["savings"]["ci95_low_us"] > 0 > slow["savings"]["ci95_high_us"]
+        assert fast["savings"]["saved_us"] == pytest.approx(80 * 19 * 10_000, rel=0.01)
+        assert slow["savings"]["saved_us"] == pytest.approx(-80 * 19 * 10_000, rel=0.01)
+        assert fast["savings"]["num_controls"] == fast["break_even"]["num_controls"] == 80
