@@ -41,11 +41,6 @@ class Books:
         """Settlements that the database has not taken yet."""
         return len(self._spool.pending)
 
-    @property
-    def spooled(self) -> int:
-        """Settlements that the database has yet to take."""
-        return len(self._spool.pending)
-
     async def recover(self) -> None:
         """What an earlier run left in the spool, before anybody settles it from its checkpoints."""
         await self._replay_once()

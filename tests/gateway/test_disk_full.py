@@ -72,12 +72,12 @@ async def test_admission_stops_streams_end_and_all_goes_on(home: Path, durabilit
             assert [frames(answer.text)[-1] for answer in answers] == ["[DONE]"] * STREAMS
             assert (await gateway.chat()).json()["error"]["code"] == "storage_full"
             assert len(engine.requests) == ran
-            spooled = gateway.parts.books.spooled
+            spooled = gateway.parts.books.num_spooled
             assert spooled + len(await gateway.rows("settle")) >= STREAMS
             assert 0 < spooled == lines_of(home / "spool" / "settlements.jsonl"), "there they would survive a kill"
         await refused_until_it_is(gateway, 200)
         async with asyncio.timeout(10):
-            while gateway.parts.books.spooled:
+            while gateway.parts.books.num_spooled:
                 await asyncio.sleep(0.05)
         rows = [row for row in await gateway.rows("settle") if row.outcome == "completed"]
         assert len(rows) == len(engine.requests)

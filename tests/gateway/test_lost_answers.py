@@ -75,9 +75,9 @@ async def test_of_a_settlement_which_is_tried_again_and_written_once(books: Book
     await books.open(opening("r1"))
     db.num_lost = 3
     await books.settle(opening("r1"), Settlement("r1", "completed", ENDED))
-    assert books.spooled == 1
+    assert books.num_spooled == 1
     async with asyncio.timeout(5):
-        while books.spooled:
+        while books.num_spooled:
             await asyncio.sleep(0.02)
     (row,) = await settled(db)
     assert (row.outcome, row.completion_tokens) == ("completed", 20)
