@@ -6,21 +6,24 @@ what the first one did, with what they meant to do still in the form.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
+from pydantic import JsonValue
 from starlette.responses import RedirectResponse, Response
 
 from gateway import access
 from gateway.api import deployments as api
-from gateway.api.merge_patch import differences
-from gateway.dashboard.drafter_form import PREFIX, groups, patch
+from gateway.api.merge_patch import Document, differences
+from gateway.dashboard.drafter_form import PREFIX, groups, patch, rebased
 from gateway.dashboard.face import face_of
 from gateway.dashboard.filters import zone_of
 from gateway.dashboard.forms import form
 from gateway.dashboard.routing import PageRoute
 from gateway.dashboard.visitor import admit
 from gateway.deployments.changes import Plan, Rollback, changed, checked
+from gateway.deployments.speculation import read as understood
 from gateway.deployments.view import settable, view
 from gateway.errors import InvalidRequest, PreconditionFailed
 from gateway.parts import parts_of, principal_of
@@ -76,7 +79,8 @@ async def change(request: Request, deployment_id: str) -> Response:
     except InvalidRequest as error:
         return await _page(request, read, Editing(wanted, reason, problem=error), 400)
     except PreconditionFailed:
-        return await _conflict(request, deployment_id, wanted, reason)
+        seen = integer("drafters", sent.get("drafters", ""), 1, VERSIONS)
+        return await _conflict(request, deployment_id, wanted, seen, reason)
     return _done(deployment_id, "saved")
 
 
@@ -91,8 +95,14 @@ async def roll_back(request: Request, deployment_id: str) -> Response:
     except InvalidRequest as error:
         return await _page(request, read, Editing(problem=error), 400)
     except PreconditionFailed:
-        return await _conflict(request, deployment_id, None, reason)
+        return await _page(request, await api.read_one(request, deployment_id), Editing(is_conflict=True), 412)
     return _done(deployment_id, "rolled-back")
+
+
+def whole(config: Mapping[str, JsonValue]) -> Document:
+    """With every setting, also those that were left at their defaults."""
+    known = understood(config)
+    return known.model_dump(mode="json") if known else dict(config)
 
 
 def _require_seen(sent: Mapping[str, str], read: api.Found) -> None:
@@ -101,11 +111,16 @@ def _require_seen(sent: Mapping[str, str], read: api.Found) -> None:
         raise PreconditionFailed(f'"{read[0].version}"')
 
 
-async def _conflict(request: Request, id: str, wanted: Mapping[str, Any] | None, reason: str) -> Response:
-    """The form is theirs still, now upon the newer version: what it would change is shown before it is saved again."""
+async def _conflict(request: Request, id: str, wanted: Document, seen: int, reason: str) -> Response:
+    """What they changed of the version they saw, upon the newer one: shown before it is saved again."""
     read = await api.read_one(request, id)
-    plan = Plan(settable(*read), changed(settable(*read), {"speculation": dict(wanted)})) if wanted else None
-    return await _page(request, read, Editing(wanted, reason, plan, is_conflict=True), 412)
+    async with reading(request) as session:
+        base = await Deployments(session).version(id, seen)
+    now = settable(*read)
+    kept = rebased(wanted, whole(base.config) if base else None, now["speculation"])
+    plan = Plan(now, changed(now, {"speculation": kept}))
+    shown = plan.wanted.speculation.model_dump(mode="json")
+    return await _page(request, read, Editing(shown, reason, plan, is_conflict=True), 412)
 
 
 async def _page(request: Request, read: api.Found, editing: Editing, status: int = 200) -> Response:
@@ -144,6 +159,6 @@ class Entry:
 
 def history(versions: list[DrafterVersion]) -> list[Entry]:
     """Newest first."""
-    before = [dict(version.config) for version in versions[1:]]
-    told = [list(differences(old, dict(new.config))) for old, new in zip(before, versions, strict=False)]
+    configs = [whole(version.config) for version in versions]
+    told = [list(differences(old, new)) for new, old in pairwise(configs)]
     return [Entry(version, changes) for version, changes in zip(versions, [*told, []], strict=True)]

@@ -94,6 +94,13 @@ def patch(sent: Mapping[str, str]) -> Document:
     return wanted
 
 
+def rebased(wanted: JsonValue, base: JsonValue, now: JsonValue) -> JsonValue:
+    """`now`, with what `wanted` changed of `base`: somebody else's change of another setting is kept."""
+    if isinstance(wanted, dict) and isinstance(base, dict) and isinstance(now, dict):
+        return {name: rebased(value, base.get(name), now.get(name)) for name, value in wanted.items()}
+    return now if wanted == base else wanted
+
+
 def _value(field: Field, text: str) -> JsonValue:
     if field.kind == "tick":
         return text == "on"

@@ -1,7 +1,7 @@
 """The overview's figures: three reports of one range, as the API tells them to the same key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.dashboard.filters import Filters
@@ -9,18 +9,15 @@ from gateway.dashboard.tenants import Tenancy
 from gateway.reports.figures import Object
 from gateway.reports.pages import Report
 from gateway.usage_query import ReportQuery
-from gateway.usage_report import completions_report, speculation_report
+from gateway.usage_report import completions_report, costs_report, speculation_report
 from storage.database import Session
 from storage.deployments import Deployments
-from storage.savings.book import SavingsBook
-from storage.savings.cohorts import Saving
-from storage.savings.values import NotEnough
-from storage.usage import UsageQuery
+from storage.prices import Prices
 
 Series = Sequence[tuple[int, Mapping[str, Object]]]
 WHOLE = 3600 * 3_000_000
 """Seconds of a bucket that every range lies in."""
-NOTHING_SAVED = Saving(NotEnough(0, 0.0, 0.0, None), None, None, None)
+DAY = 86_400
 BY_DRAFTER = ("deployment_id", "drafter_version")
 
 
@@ -34,13 +31,19 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Money:
+    micros: int
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     total: Object
     series: Series
     """By bucket: its start, and what each proposer did in it."""
     rows: Sequence[Row]
     finalised: datetime | None
-    saved: Saving
+    cost: Money
 
     @property
     def losing(self) -> list[Row]:
@@ -48,7 +51,8 @@ class Figures:
         return [row for row in self.rows if row.figures["break_even"]["verdict"] == "does_not_pay"]
 
 
-async def figures(session: Session, filters: Filters, tenancy: Tenancy) -> Figures:
+async def figures(session: Session, filters: Filters, tenancy: Tenancy, currency: str | None) -> Figures:
+    """`currency`: that of the settings, until a price has fixed it."""
     width = int(filters.bucket.total_seconds())
     whole = await speculation_report(session, _query(filters, tenancy, WHOLE), tenancy.tenant_id)
     series = await completions_report(session, _query(filters, tenancy, width), tenancy.tenant_id)
@@ -62,7 +66,7 @@ async def figures(session: Session, filters: Filters, tenancy: Tenancy) -> Figur
         ],
         rows=[Row(_name(row, names), row) for row in table.rows()],
         finalised=whole.finalised,
-        saved=await _saving(session, _query(filters, tenancy, WHOLE).for_storage(tenancy.tenant_id)),
+        cost=await _cost(session, filters, tenancy, currency),
     )
 
 
@@ -70,9 +74,10 @@ async def by_drafter(session: Session, filters: Filters, tenancy: Tenancy) -> Re
     return await speculation_report(session, _query(filters, tenancy, WHOLE, BY_DRAFTER), tenancy.tenant_id)
 
 
-async def _saving(session: Session, query: UsageQuery) -> Saving:
-    found = await SavingsBook(session).savings(replace(query, width=None))
-    return next(iter(found.values()), NOTHING_SAVED)
+async def _cost(session: Session, filters: Filters, tenancy: Tenancy, currency: str | None) -> Money:
+    report = await costs_report(session, _query(filters, tenancy, DAY), tenancy.tenant_id, currency)
+    micros = sum(result["amount_micros"] for results in report.results for result in results)
+    return Money(micros, await Prices(session).currency(currency))
 
 
 def _query(filters: Filters, tenancy: Tenancy, width: int, group_by: tuple[str, ...] = ()) -> ReportQuery:

@@ -29,6 +29,7 @@ from storage.database import Session
 from storage.limits.named import Named, with_limits
 from storage.limits.rows import LimitRows
 from storage.limits.values import BUDGETS, DIMENSIONS, Dimension, Standing
+from storage.prices import Prices
 from storage.projects import Projects
 from storage.tenants import Tenants
 
@@ -64,6 +65,7 @@ async def limits(request: Request) -> Response:
     filters = filters_of(request, now)
     async with reading(request) as session:
         tenancy = await tenancy_of(request, session, filters.tenant, "organization.read")
+        currency = await Prices(session).currency(parts_of(request).settings.currency)
         found, has_more = await _found(session, principal_of(request), tenancy)
     try:
         standings = await parts_of(request).limiter.standings([one.subject for one in found])
@@ -78,7 +80,7 @@ async def limits(request: Request) -> Response:
         "tenancy": tenancy,
         "filters": filters,
     }
-    values |= {"zone": filters.zone, "known_zones": ZONES, "currency": "USD"}
+    values |= {"zone": filters.zone, "known_zones": ZONES, "currency": currency}
     return face_of(request).page(request, "limits.html", **values)
 
 

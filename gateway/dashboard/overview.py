@@ -14,6 +14,7 @@ from gateway.dashboard.filters import ZONES, filters_of
 from gateway.dashboard.routing import PageRoute
 from gateway.dashboard.tenants import tenancy_of
 from gateway.dashboard.visitor import admit
+from gateway.parts import parts_of
 from gateway.reports.csv import flat
 from gateway.work import reading
 
@@ -27,7 +28,7 @@ async def overview(request: Request) -> Response:
     filters = filters_of(request, now)
     async with reading(request, REPORT_SECONDS) as session:
         tenancy = await tenancy_of(request, session, filters.tenant)
-        found = await figures(session, filters, tenancy)
+        found = await figures(session, filters, tenancy, parts_of(request).settings.currency)
     values: dict[str, Any] = {
         "figures": found,
         "total": found.total,
@@ -35,7 +36,7 @@ async def overview(request: Request) -> Response:
         "proposers": [(name, drawings.look(name)) for name in drawings.proposers(found.series)],
         "positions": drawings.positions(found.total),
         "latencies": drawings.latencies(found.total),
-        "saved": savings.card(found.saved),
+        "saved": savings.card(found.total["savings"]),
         "filters": filters,
         "ranges": filters.ranges(now.date()),
         "tenancy": tenancy,

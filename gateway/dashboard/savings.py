@@ -1,10 +1,9 @@
 """Time saved, in the words of a card: what is measured, what is only modelled, or how much is missing. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway.dashboard.words import count, duration, share
-from storage.savings.cohorts import Saving
-from storage.savings.values import Estimate, Holdout, Modelled, NotEnough
+from gateway.reports.figures import Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,33 +14,36 @@ class Card:
     note: str
 
 
-def card(saving: Saving) -> Card:
-    told = _of(saving.drawn)
-    if not isinstance(saving.undrawn, Modelled):
-        return told
-    others = f"Outside the draw about {duration(saving.undrawn.saved_us / 1e6)} more, modelled."
-    return replace(told, note=f"{told.note} {others}")
+def card(savings: Object) -> Card:
+    """Of a report's `savings`. What was not drawn is told apart: it is modelled at best, and never added."""
+    figure, range, note = _of(savings)
+    others = savings["undrawn"]
+    if others["saved_us"] is not None:
+        note += f" Outside the draw about {_duration(others['saved_us'])} more, modelled."
+    return Card(figure, range, note)
 
 
-def _of(estimate: Estimate) -> Card:
-    match estimate:
-        case Holdout():
-            low, high = (duration(end / 1e6) for end in (estimate.saved.low, estimate.saved.high))
-            note = f"Measured on {count(estimate.controls)} controls.{_reach(estimate.covered)}"
-            return Card(duration(estimate.saved_us / 1e6), f"{low} to {high}", note)
-        case Modelled():
-            told = f"Modelled from {count(estimate.controls)} other requests, not measured"
-            note = f"{told}; a request's time is {share(estimate.error_of_one, 0)} off."
-            return Card(duration(estimate.saved_us / 1e6), "no interval", note)
-        case NotEnough():
-            return Card("", "", _missing(estimate))
+def _of(savings: Object) -> tuple[str, str, str]:
+    controls = count(savings["num_controls"])
+    match savings["method"]:
+        case "holdout":
+            covered = savings["covered_tokens"]
+            reach = "" if covered > 0.995 else f" For {share(covered, 0)} of the tokens."
+            low, high = _duration(savings["ci95_low_us"]), _duration(savings["ci95_high_us"])
+            return _duration(savings["saved_us"]), f"{low} to {high}", f"Measured on {controls} controls.{reach}"
+        case "modelled":
+            told = f"Modelled from {controls} other requests, not measured"
+            note = f"{told}; a request's time is {share(savings['error_of_one'], 0)} off."
+            return _duration(savings["saved_us"]), "no interval", note
+        case _:
+            return "", "", _missing(savings["missing_requests"], controls)
 
 
-def _missing(estimate: NotEnough) -> str:
-    if estimate.missing is None:
+def _missing(missing: int | None, controls: str) -> str:
+    if missing is None:
         return "No requests are held out, so time saved cannot be measured."
-    return f"About {count(estimate.missing)} more requests are missing; there are {count(estimate.controls)} controls."
+    return f"About {count(missing)} more requests are missing; there are {controls} controls."
 
 
-def _reach(covered: float) -> str:
-    return "" if covered > 0.995 else f" For {share(covered, 0)} of the tokens."
+def _duration(micros: int) -> str:
+    return duration(micros / 1e6)

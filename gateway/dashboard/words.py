@@ -22,10 +22,18 @@ def short(number: float | None) -> str:
         return NONE
     size = abs(number)
     for step, unit in STEPS:
-        if size >= step * 0.9995:
+        if size >= (step if unit == "k" else step * 0.9995):
             base = 1e3 if unit == "k" else step
             return _signed(number, f"{_three(size / base)} {unit}")
     return _signed(number, f"{size:,.0f}")
+
+
+def mark(number: float) -> str:
+    """A round number beside an axis."""
+    if number < 100_000:
+        return count(number)
+    digits, _, unit = short(number).partition(" ")
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}"
 
 
 def share(part: float | None, digits: int = 1) -> str:

@@ -59,7 +59,8 @@ def test_who_comes_second_is_shown_what_the_first_did(windows: Windows, served: 
     told = second.page.get_by_role("alert")
     expect(told).to_contain_text("Somebody was faster.")
     expect(told).to_contain_text("«a longer match»")
-    expect(told).to_contain_text("16 → 9")
+    expect(told.get_by_role("listitem")).to_have_text(["drafter.length: 16 → 9"])
+    assert second.page.get_by_label("Longest match").input_value() == "6"
     assert at_work(served, operator) == (version + 1, 16)
     second.shoot("conflict-desktop-light")
     second.page.get_by_role("button", name="Save", exact=True).click()

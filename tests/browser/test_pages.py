@@ -132,6 +132,7 @@ def test_a_page_may_fetch_from_here_alone_and_run_nothing(eye: Eye) -> None:
 def test_the_keyboard_reaches_everything(eye: Eye, operator: str) -> None:
     eye.sign_in(operator)
     keyboard, page = eye.page.keyboard, eye.page
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     keyboard.press("Tab")
     expect(page.get_by_text("Skip to content")).to_be_focused()
     keyboard.press("Enter")

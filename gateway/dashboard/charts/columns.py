@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.dashboard.charts.scale import Mark, scale, thinned
-from gateway.dashboard.words import short
+from gateway.dashboard.words import mark
 
 HEIGHT = 180.0
 MOST_LABELS = 7
@@ -71,7 +71,7 @@ def stacked(columns: Sequence[Column]) -> Columns:
                 top -= height
                 x, width = (index + (1 - FILLED) / 2) * room, FILLED * room
                 boxes.append(Box(round(x, 2), round(top, 1), round(width, 2), round(height, 1), part.look, part.told))
-    marks = [Mark(round(HEIGHT - mark.at, 2), mark.label) for mark in axis.marks(short)]
+    marks = [Mark(round(HEIGHT - one.at, 2), one.label) for one in axis.marks(mark)]
     return Columns(HEIGHT, boxes, marks, beneath([column.label for column in columns], MOST_LABELS))
 
 
