@@ -24,6 +24,8 @@ from storage.savings.stratum import Stratum
 from storage.savings.student import student
 
 COARSE = 0.01
+WIDEST = math.log(1_000)
+"""An interval that is wider to either side says nothing more by its width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def baseline(found: Sequence[Match], controls: StrataSums) -> Baseline:
     itself = sum(match.controls.rate**2 * match.treated.tokens_squared for match in found)
     error = math.hypot(math.sqrt(spread * (_squares(weights, controls) + itself)) / micros, COARSE)
     equals = tokens**2 / sum(w.by_time**2 * controls[s].tokens_squared for s, w in weights.items())
-    return Baseline(micros, math.exp(student(freedom) * error), used, equals)
+    return Baseline(micros, math.exp(min(student(freedom) * error, WIDEST)), used, equals)
 
 
 def _weights(found: Sequence[Match]) -> dict[Stratum, _Weight]:

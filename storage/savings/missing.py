@@ -13,10 +13,10 @@ PER_EFFECTIVE = 2.5
 
 def requests_missing(treated: StrataSums, controls: StrataSums, effective: float, least_covered: float) -> int | None:
     """Of the deployment, until there are `effective` more and enough is covered. None where nothing is drawn."""
-    every = total([*treated.values(), *controls.values()])
-    if not every.holdout_ppm:
+    drawn = (total(sums.values()) for sums in (treated, controls))
+    rate = next((sums.holdout_ppm / sums.requests / 1_000_000 for sums in drawn if sums.holdout_ppm), None)
+    if rate is None:
         return None
-    rate = every.holdout_ppm / every.requests / 1_000_000
     more = max(effective * PER_EFFECTIVE, _to_cover(treated, controls, least_covered))
     return math.ceil(more / rate)
 
