@@ -83,7 +83,7 @@ def told_of(name: str, before: float, is_priced: bool) -> Iterator[str]:
 
 
 def show_report(api: Admin) -> None:
-    """What its requests of today came to, by kind of work."""
-    since, groups = int(time.time()) // DAY * DAY, ["workload"]
+    """What its requests of today came to, by kind of work, those without speculation apart."""
+    since, groups = int(time.time()) // DAY * DAY, ["workload", "cohort"]
     console = wide_console()
     console.print(table(api.get(REPORT, start_time=since, bucket_width="1d", group_by=groups), groups, console.width))

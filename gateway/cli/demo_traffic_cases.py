@@ -16,7 +16,7 @@ from typing import Any
 from gateway.cli.demo_case import ask
 
 EDITOR, SUPPORT = "Editor", "Support"
-TOKENS = 48
+TOKENS = 32
 LEFT = 20
 """One in so many."""
 TOO_MANY = 40_000
