@@ -15,7 +15,15 @@ from typing import Any
 
 import uvicorn
 
-from inference.protocol import Accepted, GenerationRequest, TokenEvent, TokenUsage, WorkerLoad, WorkerReady
+from inference.protocol import (
+    Accepted,
+    GenerationRequest,
+    SpeculationStats,
+    TokenEvent,
+    TokenUsage,
+    WorkerLoad,
+    WorkerReady,
+)
 
 PACE_SECONDS = 0.002
 TOKENS = 16
@@ -55,7 +63,9 @@ async def _generate(request: GenerationRequest, send: Any) -> None:
     await _start(send, b"application/x-ndjson")
     await _more(send, Accepted(prompt_tokens=9).model_dump_json().encode() + b"\n")
     chunks = request.sampling.seed or 0
-    usage = TokenUsage(prompt_tokens=9, cached_tokens=0, completion_tokens=chunks or TOKENS)
+    tokens = chunks or TOKENS
+    passes = SpeculationStats(steps=tokens - 1)
+    usage = TokenUsage(prompt_tokens=9, cached_tokens=0, completion_tokens=tokens, speculation=passes)
     if not chunks:
         event = TokenEvent(
             seq_no=0, token_ids=tuple(range(TOKENS)), text="x" * TOKENS, finish_reason="stop", usage=usage
