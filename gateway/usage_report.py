@@ -72,8 +72,8 @@ async def costs_report(session: Session, query: ReportQuery, tenant_id: str | No
 
 async def _terms(session: Session, rows: Iterable[UsageRow], currency: str | None) -> costs.Terms:
     prices = Prices(session)
-    ids = {str(row.group["deployment_id"]) for row in rows}
-    names = {one.id: one.spec.name for one in await Deployments(session).list()}
+    ids = {id for row in rows if isinstance(id := row.group["deployment_id"], str)}
+    names = await Deployments(session).names(ids)
     return costs.Terms(await prices.of(ids), names, await prices.currency(currency))
 
 

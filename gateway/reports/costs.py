@@ -14,11 +14,12 @@ from typing import Any
 
 from gateway.reports.figures import Object
 from gateway.usage_query import GROUPS, ReportQuery
-from storage.money import FREE, ITEMS, Item, Price, Used, cost
+from storage.bills import PINNED, used_in
+from storage.money import FREE, ITEMS, Item, Price, cost
 from storage.prices import Pinned
 from storage.usage import Group, UsageRow
 
-SPLIT: tuple[Group, ...] = ("tenant_id", "deployment_id", "price_version")
+SPLIT: tuple[Group, ...] = ("tenant_id", *PINNED)
 """What has a bill, and lines of it."""
 NAMES: Mapping[Item, str] = {
     "input": "input_tokens",
@@ -46,22 +47,16 @@ class Charge:
 class Terms:
     prices: Mapping[Pinned, Price]
     names: Mapping[str, str]
-    """Of deployments; those that are gone go by their ids."""
+    """Of deployments."""
     currency: str
-
-
-def used_by(row: UsageRow) -> Used:
-    sums = row.sums
-    rejected = sums["completion_tokens"] - sums["visible_tokens"]
-    return Used(sums["prompt_tokens"], sums["completion_tokens"], sums["cached_tokens"], rejected)
 
 
 def charges(rows: Iterable[UsageRow], terms: Terms) -> Iterator[Charge]:
     """Of days in their order, from the first of a month on."""
     so_far: dict[Key, int] = defaultdict(int)
     for row in rows:
-        pinned: Any = (row.group["deployment_id"], row.group["price_version"])
-        price, used = terms.prices.get(pinned, FREE), used_by(row)
+        pinned: Any = tuple(row.group[name] for name in PINNED)
+        price, used = terms.prices.get(pinned, FREE), used_in(row)
         for item in ITEMS:
             line = (row.bucket.year, row.bucket.month, *row.group.values(), item)
             before = so_far[line]

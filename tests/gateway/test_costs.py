@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 from openai.types.admin.organization import UsageCostsResponse
 from openai.types.admin.organization.usage_costs_response import DataResultOrganizationCostsResult
 
-from gateway.reports.costs import Charge, Terms, charges, results, used_by
+from gateway.reports.costs import NAMES, Charge, Terms, charges, results
 from gateway.usage_query import COSTS, parse_query
 from gateway.usage_report import NOTHING
+from storage.bills import used_in
 from storage.money import Price, total
 from storage.usage import UsageRow
 from tests.gateway.fake_engine import FakeEngine, Script
 from tests.gateway.reporting import DAY, NOW, START, ask, row
 from tests.gateway.running import MODEL, Gateway, client, running
+from tests.gateway.test_statement import STATEMENT, fill
 
 PATH = "/v1/organization/costs"
+PAGES = [f"page_{START + days * DAY}" for days in (0, 10, 20, 30)]
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 PRICE = Price(input=150_000, cached=75_000, output=600_000, rejected=333_333)
 TERMS = Terms({("d", 1): PRICE, ("d", 2): Price(1, 1, 1, 1)}, {"d": "tiny"}, "EUR")
@@ -98,7 +101,7 @@ def test_days_add_up_to_the_bill_of_their_month(drawn: list[tuple[int, ...]]) ->
         lines = 0
         for (of, version), parts in bills.items():
             if of == month:
-                sums = [used_by(one) for one in parts]
+                sums = [used_in(one) for one in parts]
                 whole = type(sums[0])(*(sum(getattr(u, n) for u in sums) for n in sums[0].__dataclass_fields__))
                 lines += total(TERMS.prices["d", version].lines(whole)) + sum(one.adjust_micros for one in parts)
         assert sum(charge.micros for charge in found if charge.day.month == month) == lines
@@ -184,3 +187,29 @@ async def test_the_official_client_reads_costs(tmp_path: Path) -> None:
         assert {one["quantity_unit"] for one in told} == {"tokens"}
         assert {one["amount"]["currency"] for one in told} == {"usd"}
         assert sum(one["amount"]["value"] for one in told) == pytest.approx((100 * prompt + 200 * output) / 1e6)
+
+
+@pytest.mark.anyio
+async def test_the_days_of_a_month_are_its_statement(tmp_path: Path) -> None:
+    async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as operator:
+        await fill(gateway.parts.db)
+        for tenant in ("default", "acme"):
+            headers = {"openai-organization": tenant}
+            statement = (await operator.get(STATEMENT, params={"month": "2026-03"}, headers=headers)).json()
+            expected: Counter[str] = Counter()
+            for line in statement["lines"]:
+                expected[f"{line['model']}, {NAMES[line['item']]}"] += line["micros"]
+            asked = {"start_time": START, "end_time": statement["end_time"], "limit": 180}
+            for group_by in ([], ["line_item"]):
+                params = asked | {"group_by": group_by}
+                page = (await operator.get(PATH, params=params, headers=headers)).json()
+                found: Counter[str] = Counter()
+                for result in (result for bucket in page["data"] for result in bucket["results"]):
+                    found[result["line_item"]] += result["amount_micros"]
+                assert sum(found.values()) == statement["total_micros"] > 0
+                if group_by:
+                    assert found == expected
+            # A page that begins within the month goes on from what the month had come to.
+            pages = [operator.get(PATH, params=asked | {"limit": 10, "page": page}, headers=headers) for page in PAGES]
+            rows = [bucket for page in pages for bucket in (await page).json()["data"]]
+            assert sum(one["amount_micros"] for row in rows for one in row["results"]) == statement["total_micros"]
