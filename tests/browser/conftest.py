@@ -1,5 +1,6 @@
 """One gateway with a week of requests, one real headless Chromium, and pages that must not misbehave."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Gateway, running
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-MISSING = "These tests need a real browser. Install it: sudo apt-get install chromium"
+NAMES = (os.environ.get("CHROMIUM", "chromium"), "chromium-browser", "google-chrome")
+MISSING = "These tests need a real browser. Install it: sudo apt-get install chromium (or name one: CHROMIUM=/path)"
 SHOTS = Path("build/screenshots")
 EXPECTED = "Failed to load resource: the server responded with a status of"
 """Chromium says so of pages that are answered with 4xx, which tests ask for on purpose."""
