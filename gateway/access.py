@@ -70,6 +70,7 @@ ORGANIZATION: Mapping[str, tuple[str, ...]] = {
 TENANTS: Mapping[str, tuple[str, ...]] = {
     "/admin/v1/tenants": ("GET", "POST"),
     "/admin/v1/tenants/{tenant_id}": ("GET", "PATCH"),
+    "/admin/v1/tenants/{tenant_id}/erase": ("POST",),
     "/admin/v1/tenants/{tenant_id}/suspend": ("POST",),
     "/admin/v1/tenants/{tenant_id}/resume": ("POST",),
 }

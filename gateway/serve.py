@@ -31,6 +31,7 @@ from gateway.limits.roster import Roster
 from gateway.limits.terms import TermsOf
 from gateway.metrics.registry import Metrics
 from gateway.parts import Parts
+from gateway.retention import forgetting
 from gateway.rollup_job import rolling_up
 from gateway.routing import Router
 from gateway.server import listen, serve_until_signal, url_of
@@ -115,6 +116,7 @@ async def open_parts(settings: Settings, start: StartEngine) -> AsyncIterator[tu
         await stack.enter_async_context(roster.beating(admission))
         exporter = await stack.enter_async_context(exporting(settings, db, owner))
         await stack.enter_async_context(rolling_up(db, owner))
+        await stack.enter_async_context(forgetting(db, settings))
         last_used = LastUsed(db)
         stack.push_async_callback(last_used.close)
         remarks = await ensure_first(db, settings, credentials.secret)

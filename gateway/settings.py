@@ -130,6 +130,12 @@ class Settings(BaseSettings):
     checkpoint_tokens: int = Field(default=64, ge=1)
     checkpoint_seconds: float = Field(default=1.0, gt=0)
 
+    # what is forgotten
+    usage_days: int | None = Field(default=None, ge=32, le=36500)
+    """Usage rows older than this are deleted once they are rolled up; sums stay. None: all are kept."""
+    audit_days: int | None = Field(default=None, ge=1, le=36500)
+    """What was before and after, of older audit events, is erased; the events stay. None: all are kept."""
+
     # the ledger, told elsewhere
     export_url: Annotated[SecretStr, AfterValidator(_address)] | None = None
     """Settled entries are posted there. None: nowhere."""

@@ -1,5 +1,7 @@
 """Tenants, for operators: /admin/v1/tenants. A tenant is OpenAI's organization."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -10,16 +12,20 @@ from gateway.api.merge_patch import patched
 from gateway.errors import Conflict, NotFound
 from gateway.openai.organization_objects import Object, listing, tenant_object
 from gateway.openai.organization_schema import TenantCreate, TenantDocument
-from gateway.parts import principal_of
+from gateway.parts import parts_of, principal_of
 from gateway.query import PAGE, read_query
+from gateway.retention import Retention
 from gateway.trail import record
 from gateway.work import changing, reading
+from storage import StorageError, erasure
 from storage.database import Session
 from storage.ids import uuid7
 from storage.tenants import Tenants
 from storage.values import Tenant
 
 router = APIRouter(prefix="/admin/v1/tenants")
+ERASE_SECONDS = 5.0
+"""How long an answer waits for what is done soon after."""
 
 
 @router.get("")
@@ -57,6 +63,7 @@ async def update(request: Request, tenant_id: str) -> Response:
     async with changing(request) as session:
         before = await _tenant(session, tenant_id, for_update=True)
         require_match(request, before.version)
+        _require_there(before)
         document = TenantDocument(**{name: getattr(before, name) for name in TenantDocument.model_fields})
         wanted = patched(document, raw)
         after = before
@@ -84,10 +91,32 @@ async def suspend(request: Request, tenant_id: str) -> Response:
 async def resume(request: Request, tenant_id: str) -> Response:
     async with changing(request) as session:
         before = await _tenant(session, tenant_id, for_update=True)
+        _require_there(before)
         after = before
         if before.suspended_at is not None:
             after = await Tenants(session).resume(before)
             await _record(request, session, "tenant.resumed", before, after)
+    return answer(tenant_object(after), after.version)
+
+
+@router.post("/{tenant_id}/erase")
+async def erase(request: Request, tenant_id: str) -> Response:
+    """For good: its names and keys are gone at once, hashes of its users and details of its audit events soon after.
+
+    What its requests used is still counted, under its id.
+    """
+    if tenant_id == principal_of(request).tenant_id:
+        raise Conflict("Your own key belongs to this tenant; erase it with an operator key of another one.")
+    async with changing(request) as session:
+        before = await _tenant(session, tenant_id, for_update=True)
+        after = before
+        if before.erased_at is None:
+            after = await erasure.erase(session, before)
+            await record(request, session, "tenant.erased", after.id, None, {"id": after.id}, tenant_id=after.id)
+    parts = parts_of(request)
+    with suppress(StorageError, TimeoutError):  # else the hourly look does the rest
+        async with asyncio.timeout(ERASE_SECONDS):
+            await Retention(parts.db, parts.settings).forget_tenant(after)
     return answer(tenant_object(after), after.version)
 
 
@@ -96,6 +125,11 @@ async def _tenant(session: Session, id: str, *, for_update: bool = False) -> Ten
     if tenant is None:
         raise NotFound("No such tenant.")
     return tenant
+
+
+def _require_there(tenant: Tenant) -> None:
+    if tenant.erased_at is not None:
+        raise Conflict("This tenant was erased, for good; make another one.")
 
 
 async def _record(request: Request, session: Session, action: str, before: Tenant | None, after: Tenant) -> None:

@@ -80,6 +80,20 @@ def resume(id: Id, as_json: AsJson = False, base_url: BaseUrl = None) -> None:
         show(api.post(f"{PATH}/{id}/resume"), COLUMNS, as_json)
 
 
+@app.command()
+def erase(
+    id: Id,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    base_url: BaseUrl = None,
+) -> None:
+    """End it for good: names, keys, hashes of users and audit details go; what it used stays counted."""
+    if not yes:
+        typer.confirm(f"Erase tenant {id} for good?", abort=True)
+    with admin(base_url) as api:
+        show(api.post(f"{PATH}/{id}/erase"), COLUMNS, as_json)
+
+
 def _settings(rejected_prediction: str | None, holdout_includes_prediction: bool | None) -> Object:
     return {
         "rejected_prediction": rejected_prediction,

@@ -99,9 +99,10 @@ def tenant_object(tenant: Tenant) -> Object:
         "name": tenant.name,
         "rejected_prediction": tenant.rejected_prediction,
         "holdout_includes_prediction": tenant.holdout_includes_prediction,
-        "status": "suspended" if tenant.suspended_at else "active",
+        "status": "erased" if tenant.erased_at else "suspended" if tenant.suspended_at else "active",
         "created_at": seconds(tenant.created_at),
         "suspended_at": seconds(tenant.suspended_at),
+        "erased_at": seconds(tenant.erased_at),
         "version": tenant.version,
     }
 

@@ -156,6 +156,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PATCH", TENANT): Operation(
         "Change a tenant", ref("Tenant"), organization.TenantDocument, (p.IF_MATCH,), is_patch=True
     ),
+    ("POST", f"{TENANT}/erase"): Operation("End it for good; what it used stays counted", ref("Tenant")),
     ("POST", f"{TENANT}/suspend"): Operation("Refuse its keys", ref("Tenant")),
     ("POST", f"{TENANT}/resume"): Operation("Take its keys again", ref("Tenant")),
     ("POST", "/admin/v1/requests/{request_id}/adjustments"): Operation(

@@ -48,6 +48,7 @@ async def test_a_tenant_is_made_once(operator: httpx.AsyncClient) -> None:
         "status": "active",
         "created_at": 0,
         "suspended_at": None,
+        "erased_at": None,
         "version": 1,
     }
     again = await operator.post(TENANTS, json={"id": "acme", "name": "Another"})
