@@ -32,6 +32,8 @@ from storage.values.usage import UsageQuery
 
 LOOKBACK = timedelta(days=30)
 _s = usage_series.c
+_GROUPS_FROM = 5
+"""In a row of `_statement`, after what makes a stratum and the bucket."""
 _TABLES = {usage_hours: savings_hours, usage_days: savings_days}
 
 
@@ -85,8 +87,8 @@ class SavingsBook:
         for row in await self._session.execute(_statement(query, table, start, end)):
             cell, half = divmod(row.stratum, 2)
             where = Stratum(row.deployment_of, row.version_of, cell)
-            sums = Sums(*(int(row._mapping[name]) for name in NAMES))
-            key = (int(row.bucket), *(row._mapping[name] for name in query.group_by))
+            sums = Sums(*map(int, row[-len(NAMES) :]))
+            key = (int(row.bucket), *row[_GROUPS_FROM : -len(NAMES)])
             yield key, Observation(where, row.cohort_of or "undrawn", half, sums)
 
 

@@ -1,38 +1,40 @@
 """A group's requests by how they ran, and what that says of time saved. Pure."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from storage.savings.holdout import estimate, lost_by_controls
 from storage.savings.lengths import Lengths, compare_lengths
 from storage.savings.matching import StrataSums
-from storage.savings.modelled import Halves, model, whole
+from storage.savings.modelled import Halves, model
 from storage.savings.observation import Cohort, Observation
 from storage.savings.stratum import Stratum
 from storage.savings.sums import Sums
 from storage.savings.values import Holdout, Modelled, NotEnough
 
 
-def _nothing() -> dict[Stratum, Sums]:
-    return defaultdict(Sums)
-
-
 @dataclass(slots=True)
 class Cohorts:
-    """Sums by stratum; those of controls in two halves."""
+    """Sums by stratum."""
 
-    treated: dict[Stratum, Sums] = field(default_factory=_nothing)
-    undrawn: dict[Stratum, Sums] = field(default_factory=_nothing)
-    halves: tuple[dict[Stratum, Sums], dict[Stratum, Sums]] = field(default_factory=lambda: (_nothing(), _nothing()))
+    treated: dict[Stratum, Sums] = field(default_factory=dict)
+    undrawn: dict[Stratum, Sums] = field(default_factory=dict)
+    controls: tuple[dict[Stratum, Sums], dict[Stratum, Sums]] = field(default_factory=lambda: ({}, {}))
+    """In two halves."""
 
     def add(self, seen: Observation) -> None:
         by_cohort: Mapping[Cohort, dict[Stratum, Sums]] = {
             "treated": self.treated,
             "undrawn": self.undrawn,
-            "control": self.halves[seen.half],
+            "control": self.controls[seen.half],
         }
-        by_cohort[seen.cohort][seen.stratum] += seen.sums
+        sums = by_cohort[seen.cohort]
+        known = sums.get(seen.stratum)
+        sums[seen.stratum] = seen.sums if known is None else known + seen.sums
+
+    @property
+    def halves(self) -> Halves:
+        return Halves(*self.controls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,9 @@ class Saving:
 
 def saving(group: Cohorts, controls: Halves, known: Halves) -> Saving:
     """`controls` are of whole deployments in the group's time; `known` of longer, for what has to be modelled."""
-    own = whole(group.halves)
+    own = group.halves.whole
     return Saving(
-        drawn=_drawn(group.treated, whole(controls), known),
+        drawn=_drawn(group.treated, controls.whole, known),
         undrawn=model(group.undrawn, known) if group.undrawn else None,
         lost_us=lost_by_controls(group.treated, own),
         lengths=compare_lengths(group.treated, own),

@@ -7,8 +7,8 @@ from storage.savings.sums import total
 from storage.savings.values import Holdout, Interval, NotEnough
 
 LEAST_EFFECTIVE = 20.0
-"""Controls of equal weight for which a figure is given: about fifty of real lengths. From there on the interval holds
-with 93 to 97 % (`tests/storage/test_savings_coverage.py`)."""
+"""Controls of equal weight for which a figure is given: about fifty of real lengths. The interval then holds with 93
+to 97 %, and says something (`tests/storage/test_savings_coverage.py`)."""
 LEAST_COVERED = 0.8
 
 

@@ -6,11 +6,14 @@ The choice looks at counts alone, never at a time, so it favours no result.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from storage.savings.stratum import WIDTHS, Stratum
 from storage.savings.sums import Sums, total
 
 StrataSums = Mapping[Stratum, Sums]
+Cells = Mapping[Stratum, tuple[tuple[Stratum, ...], Sums]]
+"""Cell → its strata, and the sums of these."""
 LEAST_IN_A_CELL = 8
 """Controls: the ratio of fewer is itself off by some per cent."""
 
@@ -25,9 +28,18 @@ class Match:
     """Of all of them."""
 
 
+class Controls(dict[Stratum, Sums]):
+    """Controls by stratum. What many groups are compared with is put into cells once."""
+
+    @cached_property
+    def levels(self) -> list[tuple[int, Cells]]:
+        """Finest first; a cell is there where it has controls enough."""
+        return [(width, _cells(self, width)) for width in WIDTHS]
+
+
 def matches(treated: StrataSums, controls: StrataSums) -> Iterator[Match]:
     """Of the strata that have controls enough."""
-    levels = [(width, _cells(controls, width)) for width in WIDTHS]
+    levels = (controls if isinstance(controls, Controls) else Controls(controls)).levels
     for stratum, sums in sorted(treated.items()):
         for width, cells in levels:
             cell = cells.get(stratum.coarser(width))
@@ -36,8 +48,7 @@ def matches(treated: StrataSums, controls: StrataSums) -> Iterator[Match]:
                 break
 
 
-def _cells(controls: StrataSums, width: int) -> dict[Stratum, tuple[tuple[Stratum, ...], Sums]]:
-    """Those with controls enough: their strata, and the sums of these."""
+def _cells(controls: StrataSums, width: int) -> Cells:
     members: dict[Stratum, list[Stratum]] = defaultdict(list)
     for stratum in sorted(controls):
         members[stratum.coarser(width)].append(stratum)

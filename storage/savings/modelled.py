@@ -1,32 +1,49 @@
 """Time saved where nothing was drawn, or too little: guessed from what controls of other requests took. Pure."""
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 from storage.savings.holdout import LEAST_COVERED
-from storage.savings.matching import StrataSums, matches
+from storage.savings.matching import Controls, StrataSums, matches
 from storage.savings.missing import requests_missing
-from storage.savings.stratum import Stratum
 from storage.savings.sums import Sums, total
 from storage.savings.values import Modelled, NotEnough
 
-Halves = tuple[StrataSums, StrataSums]
-"""Controls, split by a hash of their request's id."""
 
+@dataclass(frozen=True)
+class Halves:
+    """Controls, split by a hash of their request's id."""
 
-def whole(halves: Halves) -> dict[Stratum, Sums]:
-    first, second = halves
-    return {stratum: first.get(stratum, Sums()) + second.get(stratum, Sums()) for stratum in {**first, **second}}
+    first: StrataSums
+    second: StrataSums
+
+    @cached_property
+    def whole(self) -> Controls:
+        both = {**self.first, **self.second}
+        return Controls({s: self.first.get(s, Sums()) + self.second.get(s, Sums()) for s in both})
+
+    @cached_property
+    def errors(self) -> tuple[float, float] | None:
+        """Of one, and of all, where each half is guessed from the other; None where neither has enough to say."""
+        pairs = ((self.first, self.second), (self.second, self.first))
+        guesses = [(m.treated, m.controls.rate) for guessed, known in pairs for m in matches(guessed, known)]
+        if not guesses:
+            return None
+        itself = total(sums for sums, _ in guesses)
+        squares = sum(sums.residuals(rate) for sums, rate in guesses)
+        guess = sum(sums.tokens * rate for sums, rate in guesses)
+        return math.sqrt(squares * itself.requests) / itself.micros, guess / itself.micros - 1
 
 
 def model(asked: StrataSums, halves: Halves) -> Modelled | NotEnough:
     """What `asked` were spared, if they would have taken what controls of their strata took."""
-    controls = whole(halves)
+    controls, errors = halves.whole, halves.errors
     found = list(matches(asked, controls))
     compared = total(match.treated for match in found)
     used = {stratum for match in found for stratum in match.cell}
     num_controls = total(controls[stratum] for stratum in used).requests
     covered = compared.tokens / max(1, total(asked.values()).tokens)
-    errors = _errors(halves)
     if covered < LEAST_COVERED or errors is None:
         return NotEnough(num_controls, 0.0, covered, requests_missing(asked, controls, 0.0, LEAST_COVERED))
     return Modelled(
@@ -39,15 +56,3 @@ def model(asked: StrataSums, halves: Halves) -> Modelled | NotEnough:
         error_of_one=errors[0],
         error_of_all=errors[1],
     )
-
-
-def _errors(halves: Halves) -> tuple[float, float] | None:
-    """Of one, and of all, where each half is guessed from the other; None where neither has enough to say."""
-    pairs = (halves, halves[::-1])
-    guesses = [(m.treated, m.controls.rate) for guessed, known in pairs for m in matches(guessed, known)]
-    if not guesses:
-        return None
-    itself = total(sums for sums, _ in guesses)
-    squares = sum(sums.residuals(rate) for sums, rate in guesses)
-    guess = sum(sums.tokens * rate for sums, rate in guesses)
-    return math.sqrt(squares * itself.requests) / itself.micros, guess / itself.micros - 1

@@ -63,4 +63,6 @@ _members = attrgetter(*NAMES)
 
 
 def total(sums: Iterable[Sums]) -> Sums:
-    return sum(sums, Sums())
+    """As adding them one by one, faster."""
+    columns = zip(*(one.members for one in sums), strict=True)
+    return Sums(*(min(sum(column), LAST) for column in columns))

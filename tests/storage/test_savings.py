@@ -12,7 +12,7 @@ from storage.savings.cohorts import Cohorts, saving
 from storage.savings.holdout import LEAST_EFFECTIVE, estimate, lost_by_controls
 from storage.savings.lengths import compare_lengths
 from storage.savings.matching import LEAST_IN_A_CELL, StrataSums, matches
-from storage.savings.modelled import model, whole
+from storage.savings.modelled import Halves, model
 from storage.savings.observation import Observation, observe
 from storage.savings.stratum import CELLS, LOADS_MILLI, Stratum, cell
 from storage.savings.student import student
@@ -37,8 +37,8 @@ def sums(number: int, tokens: int, micros: int, where: Stratum | None = None) ->
     return {where or stratum(): requests(number, tokens, micros)}
 
 
-def halves(number: int, tokens: int, micros: int) -> tuple[StrataSums, StrataSums]:
-    return sums(number, tokens, micros), sums(number, tokens, micros)
+def halves(number: int, tokens: int, micros: int) -> Halves:
+    return Halves(sums(number, tokens, micros), sums(number, tokens, micros))
 
 
 def test_saved_is_what_the_same_tokens_took_the_controls_less_what_they_took() -> None:
@@ -160,7 +160,7 @@ def test_without_a_draw_no_number_of_requests_helps() -> None:
 
 
 def test_a_model_says_how_far_it_is_off() -> None:
-    known = (sums(20, 100, 2_000_000), sums(20, 100, 2_200_000))
+    known = Halves(sums(20, 100, 2_000_000), sums(20, 100, 2_200_000))
     found = model(sums(50, 100, 1_000_000), known)
     assert isinstance(found, Modelled)
     assert (found.method, found.controls, found.requests) == ("modelled", 40, 50)
@@ -171,12 +171,12 @@ def test_a_model_says_how_far_it_is_off() -> None:
 
 
 def test_a_model_needs_controls_too() -> None:
-    assert model(sums(50, 100, 10), ({}, {})) == NotEnough(controls=0, effective=0.0, covered=0.0, missing=400)
+    assert model(sums(50, 100, 10), Halves({}, {})) == NotEnough(controls=0, effective=0.0, covered=0.0, missing=400)
     undrawn = {stratum(): requests(50, 100, 10, ppm=0)}
-    few = (sums(1, 100, 10), sums(1, 100, 10))
+    few = halves(1, 100, 10)
     # Six more in a cell, one request in fifty.
     assert model(undrawn, few) == NotEnough(controls=0, effective=0.0, covered=0.0, missing=300)
-    one_half = (sums(40, 100, 2_000_000), {})
+    one_half = Halves(sums(40, 100, 2_000_000), {})
     assert isinstance(model(sums(50, 100, 10), one_half), NotEnough), "nothing tells how far it is off"
 
 
@@ -303,4 +303,4 @@ def test_what_cannot_be_compared_is_left_out(changes: dict[str, Any]) -> None:
 
 def test_halves_make_a_whole() -> None:
     first, second = sums(2, 10, 100), {**sums(3, 10, 100), **sums(1, 10, 100, stratum(IN_EIGHTS))}
-    assert whole((first, second)) == {stratum(): requests(5, 10, 100), stratum(IN_EIGHTS): requests(1, 10, 100)}
+    assert Halves(first, second).whole == {stratum(): requests(5, 10, 100), stratum(IN_EIGHTS): requests(1, 10, 100)}

@@ -15,7 +15,6 @@ from storage.models import EPOCH, ledger_entries, rollup_state, savings_days, sa
 from storage.rollups.roller import Roller
 from storage.savings.book import SavingsBook
 from storage.savings.cohorts import Cohorts, Saving
-from storage.savings.modelled import whole
 from storage.savings.rollup import SavingsRollUp
 from storage.savings.sums import total
 from storage.savings.values import Holdout, Modelled, NotEnough
@@ -100,7 +99,7 @@ async def test_whatever_is_asked_is_what_the_rows_alone_answer(db: Database) -> 
     assert [await cohorts(db, query) for query in QUERIES] == by_rows
     assert all(by_rows)
     [everything] = by_rows[0].values()
-    assert min(len(everything.treated), len(everything.undrawn), *map(len, everything.halves)) > 10
+    assert min(len(everything.treated), len(everything.undrawn), *map(len, everything.controls)) > 10
 
 
 async def test_what_is_rolled_up_is_no_longer_read(db: Database) -> None:
@@ -165,7 +164,7 @@ async def test_the_book_of_a_tenant_holds_nothing_of_another(db: Database) -> No
         if rolled:
             await roll(db)
         both = [await cohorts(db, UsageQuery(START, NOW, None, tenant_ids=[tenant])) for tenant in "ab"]
-        of_a, of_b = (total([*c.treated.values(), *whole(c.halves).values()]) for [c] in (b.values() for b in both))
+        of_a, of_b = (total([*c.treated.values(), *c.halves.whole.values()]) for [c] in (b.values() for b in both))
         [every] = (await cohorts(db, UsageQuery(START, NOW, None))).values()
-        assert of_a + of_b == total([*every.treated.values(), *whole(every.halves).values()])
+        assert of_a + of_b == total([*every.treated.values(), *every.halves.whole.values()])
         assert min(of_a.requests, of_b.requests) > 20
