@@ -7,19 +7,20 @@ Controls are those of the asked deployments in the whole range, of all tenants; 
 before its end.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Select, Table, func, literal, select
+from sqlalchemy import BigInteger, Row, Select, Table, func, literal, select
 from sqlalchemy import type_coerce as coerce
 
 from storage.database import Session
 from storage.models import EPOCH, savings_days, savings_hours, usage_days, usage_hours, usage_series
 from storage.rollups.read import MICROSECOND, Key, parts
-from storage.rollups.rows import matching, slices
+from storage.rollups.rows import SLICE, matching, slices
 from storage.rollups.series import Level, level_for
 from storage.rollups.watermark import Watermarks
 from storage.savings.cohorts import Cohorts, Saving, saving
@@ -47,7 +48,11 @@ class SavingsBook:
         """By the microseconds of a bucket's start and the values of the groups, as usage is."""
         groups = await self.cohorts(query)
         controls, known = await self.controls(query), await self.controls(_longer(query))
-        return {key: saving(group, controls, known) for key, group in groups.items()}
+        found: dict[Key, Saving] = {}
+        for key, group in groups.items():
+            found[key] = saving(group, controls, known)
+            await asyncio.sleep(0)  # others run between two groups
+        return found
 
     async def controls(self, query: UsageQuery) -> Halves:
         """Of the deployments and versions that a query asks for, in its whole range, of all tenants."""
@@ -84,12 +89,16 @@ class SavingsBook:
     async def _kept(
         self, query: UsageQuery, table: Table, start: datetime, end: datetime
     ) -> AsyncIterator[tuple[Key, Observation]]:
-        for row in await self._session.execute(_statement(query, table, start, end)):
-            cell, half = divmod(row.stratum, 2)
-            where = Stratum(row.deployment_of, row.version_of, cell)
-            sums = Sums(*map(int, row[-len(NAMES) :]))
-            key = (int(row.bucket), *row[_GROUPS_FROM : -len(NAMES)])
-            yield key, Observation(where, row.cohort_of or "undrawn", half, sums)
+        result = await self._session.stream(_statement(query, table, start, end))
+        async for rows in result.partitions(SLICE):
+            for row in rows:
+                yield (int(row.bucket), *row[_GROUPS_FROM : -len(NAMES)]), _observed(row)
+
+
+def _observed(row: Row[Any]) -> Observation:
+    cell, half = divmod(row.stratum, 2)
+    where = Stratum(row.deployment_of, row.version_of, cell)
+    return Observation(where, row.cohort_of or "undrawn", half, Sums(*map(int, row[-len(NAMES) :])))
 
 
 def _longer(query: UsageQuery) -> UsageQuery:
