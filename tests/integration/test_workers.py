@@ -103,6 +103,7 @@ def test_no_counter_falls_whoever_is_scraped_and_whoever_dies(running: Served, d
     while asked < 6 or not all(file.exists() for file in files):
         assert ask(running) == 200
         asked += 1
+        assert asked < 200, "each counts in the file of its place"
     all_counted(asked)
     victim = workers(running)[0]
     os.kill(victim, signal.SIGKILL)
