@@ -66,9 +66,9 @@ async def _is_served_or_refused(
 ) -> None:
     method, template = call
     path = re.sub(r"{([^}]+)}", lambda match: "nothing" if match[1] == "rest:path" else theirs.deployment_id, template)
-    csrf = await _csrf(http)
+    token = await csrf(http)
     answer = await http.request(
-        method, path, data=FORMS.get(template, {}) | {"csrf": csrf} if method == "POST" else None
+        method, path, data=FORMS.get(template, {}) | {"csrf": token} if method == "POST" else None
     )
     if kind not in access.HOLDERS[access.PAGES[call]]:
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "permission_denied")
@@ -81,12 +81,12 @@ async def _is_served_or_refused(
 @asynccontextmanager
 async def _signed_in(gateway: Gateway, whose: Owned, kind: KeyKind) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=gateway.url, timeout=20, trust_env=False) as http:
-        sent = {"csrf": await _csrf(http, "/dashboard/sign-in"), "key": whose.keys[kind]}
+        sent = {"csrf": await csrf(http, "/dashboard/sign-in"), "key": whose.keys[kind]}
         assert (await http.post("/dashboard/sign-in", data=sent)).status_code == 303
         yield http
 
 
-async def _csrf(http: httpx.AsyncClient, path: str = "/dashboard/limits") -> str:
+async def csrf(http: httpx.AsyncClient, path: str = "/dashboard/limits") -> str:
     found = re.search(r'name="csrf" value="([0-9a-f]{64})"', (await http.get(path)).text)
     assert found is not None
     return found[1]
