@@ -33,13 +33,14 @@ class Budgets:
         self._session = session
 
     async def hold(self, claim: Claim, now: float) -> None:
+        if not any(claim.limited_in(*BUDGETS)):
+            return
         needs, price = claim.needs, claim.price
         held = {"tokens": needs.monthly_tokens, "micros": needs.monthly_micros}
         prices = {f"{item}_price": price.of(item) for item in ITEMS}
         kept = {"id": claim.id, "owner": claim.owner, "month": month_of(now)} | held | prices
         rows = [kept | {"subject": subject.name} for subject in claim.limited_in(*BUDGETS)]
-        if rows:
-            await self._session.execute(HOLD, rows)
+        await self._session.execute(HOLD, rows)
 
     async def correct(self, reservation: Reservation, by: Amounts) -> None:
         if any(reservation.claim.limited_in(*BUDGETS)):

@@ -10,7 +10,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import datetime, timedelta
-from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Executable
@@ -26,12 +25,16 @@ T = TypeVar("T")
 MICRO = timedelta(microseconds=1)
 
 
-class Found(SimpleNamespace):
+class Found:
     """A row."""
 
-    @property
-    def _mapping(self) -> dict[str, Any]:
-        return self.__dict__
+    __slots__ = ("_mapping",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._mapping = values
+
+    def __getattr__(self, name: str) -> Any:
+        return self._mapping[name]
 
 
 class Lane:
@@ -73,7 +76,7 @@ class Lane:
             values = dict(_spread(parameters))
             cursor = self._run(self._text(statement, parameters), values)
             names = [column[0] for column in cursor.description or ()]
-            rows += [Found(**dict(zip(names, row, strict=True))) for row in cursor]
+            rows += [Found(dict(zip(names, row, strict=True))) for row in cursor]
         return iter(rows)
 
     def close(self) -> None:

@@ -41,8 +41,9 @@ class Rates:
 
     async def charge(self, claim: Claim, now: float, lease_until: float) -> None:
         await self.lease([claim], lease_until)
-        charged = {column: claim.needs.of(rate) for rate, column in COLUMNS.items()}
-        rows = [{"subject": name, "second": floor(now)} | charged for name in _names(claim.limited_in(*RATES))]
+        needs = claim.needs
+        charged = {"second": floor(now)} | {column: needs.of(rate) for rate, column in COLUMNS.items()}
+        rows = [{"subject": name} | charged for name in _names(claim.limited_in(*RATES))]
         if rows:
             await CHARGE.run(self._session, rows)
 

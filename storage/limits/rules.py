@@ -33,10 +33,11 @@ def over(
 ) -> tuple[int, Dimension] | None:
     """The first limit that `needs` would break: which subject's, and in what. What needs nothing breaks nothing."""
     for dimension in dimensions:
-        need = needs.of(dimension)
+        if (need := needs.of(dimension)) <= 0:
+            continue
         for index, (subject, usage) in enumerate(zip(subjects, usages, strict=True)):
             limit = subject.limits.of(dimension)
-            if limit is not None and need > 0 and usage.amounts.of(dimension) + need > limit:
+            if limit is not None and usage.amounts.of(dimension) + need > limit:
                 return index, dimension
     return None
 
@@ -69,7 +70,8 @@ def standings(subjects: Sequence[Subject], usages: Sequence[Usage], now: float) 
 
 def with_claim(claim: Claim, usages: Sequence[Usage], now: float) -> list[Usage]:
     """The usages once the claim is held."""
-    return [Usage(usage.amounts + claim.needs, floor(now)) for usage in usages]
+    needs, second = claim.needs, floor(now)
+    return [Usage(usage.amounts + needs, second) for usage in usages]
 
 
 def refund(claim: Claim, used: Used | None) -> Amounts:
@@ -79,7 +81,8 @@ def refund(claim: Claim, used: Used | None) -> Amounts:
 
 
 def month_of(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
+    at = datetime.fromtimestamp(now, UTC)
+    return f"{at.year:04}-{at.month:02}"
 
 
 def month_ends(now: float) -> float:

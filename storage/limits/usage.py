@@ -21,7 +21,7 @@ from sqlalchemy import union_all as union
 
 from storage.database import Session
 from storage.limits.rules import WINDOW, month_of
-from storage.limits.values import DIMENSIONS, Amounts, Subject, Usage
+from storage.limits.values import BUDGETS, DIMENSIONS, Amounts, Subject, Usage
 from storage.models import EPOCH, budget_holds, budget_spent, limit_leases, limit_windows
 
 NONE: ColumnElement[int] = literal_column("-1")
@@ -64,18 +64,23 @@ SPENT = _part(budget_spent, NONE, monthly_tokens=_spent.tokens, monthly_micros=_
     _spent.month == bindparam("month")
 )
 ALL = union(LEASES, WINDOWS, HOLDS, SPENT)
+OF_TRAFFIC = union(LEASES, WINDOWS)
 OF_BUDGETS = union(HOLDS, SPENT)
 
 
 async def usages(
-    session: Session, subjects: Sequence[Subject], now: float, statement: CompoundSelect[Any] = ALL
+    session: Session, subjects: Sequence[Subject], now: float, statement: CompoundSelect[Any] | None = None
 ) -> list[Usage]:
-    """One for each subject, in their order."""
+    """One for each subject, in their order; of what they are limited in, where no statement says of what."""
     found = {subject.name: Usage() for subject in subjects}
+    if statement is None:
+        has_budget = any(subject.limits.limits_any(*BUDGETS) for subject in subjects)
+        statement = ALL if has_budget else OF_TRAFFIC
     for row in await session.execute(statement, _parameters(list(found), now)):
-        amounts = Amounts(*(row._mapping[dimension] for dimension in DIMENSIONS))
-        before = found[row.subject]
-        found[row.subject] = Usage(before.amounts + amounts, row.newest if row.newest >= 0 else before.newest)
+        told = row._mapping
+        amounts = Amounts(*[told[dimension] for dimension in DIMENSIONS])
+        before, newest = found[row.subject], told["newest"]
+        found[row.subject] = Usage(before.amounts + amounts, newest if newest >= 0 else before.newest)
     return list(found.values())
 
 

@@ -37,7 +37,10 @@ class Limits:
         return limit
 
     def limits_any(self, *dimensions: Dimension) -> bool:
-        return any(self.of(dimension) is not None for dimension in dimensions)
+        for dimension in dimensions:  # noqa: SIM110 - many times a request
+            if getattr(self, dimension) is not None:
+                return True
+        return False
 
     def share(self, parts: int) -> "Limits":
         """What one of so many gateways may let pass alone: at least 1 of what is not 0; budgets are not shared out."""
@@ -66,10 +69,17 @@ class Amounts:
         return amount
 
     def __add__(self, other: "Amounts") -> "Amounts":
-        return Amounts(*(self.of(dimension) + other.of(dimension) for dimension in DIMENSIONS))
+        return Amounts(
+            self.concurrency + other.concurrency,
+            self.requests_per_minute + other.requests_per_minute,
+            self.input_tokens_per_minute + other.input_tokens_per_minute,
+            self.output_tokens_per_minute + other.output_tokens_per_minute,
+            self.monthly_tokens + other.monthly_tokens,
+            self.monthly_micros + other.monthly_micros,
+        )
 
     def __neg__(self) -> "Amounts":
-        return Amounts(*(-self.of(dimension) for dimension in DIMENSIONS))
+        return Amounts(*[-self.of(dimension) for dimension in DIMENSIONS])
 
     def __sub__(self, other: "Amounts") -> "Amounts":
         return self + -other
