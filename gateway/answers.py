@@ -25,10 +25,10 @@ from gateway.limits.ask import Ask
 from gateway.metrics.of_request import settled_of
 from gateway.metrics.registry import Metrics
 from gateway.openai import sse
-from gateway.openai.frames import Frames
 from gateway.openai.translate import Answer, Choice
 from gateway.settings import Settings
 from gateway.telemetry import note
+from gateway.telling import Telling
 from gateway.told_headers import at_end, at_start
 from gateway.wire import Gone, Wire
 from inference.protocol import EngineError
@@ -154,18 +154,14 @@ class StreamedResponse(CompletionResponse):
         await completion.accepted(settings.header_seconds)
         await self._correct()
         await wire.start(200, sse.HEADERS | self.grant.headers | at_start(completion.job.entry))
-        frames, unsent = Frames(self.answer), 0
+        telling = Telling(self.answer, completion, wire)
         async for burst in completion.events(settings.keepalive_seconds):
             if not burst:
                 await wire.write(sse.KEEP_ALIVE)
                 continue
-            if not self.grant.is_corrected:
-                await self._correct()
-            unsent += sum(len(event.token_ids) for _, event in burst)
-            if told := b"".join([frames.of(*arrival) for arrival in burst]):
-                await wire.write(told)
-                completion.wrote(unsent)
-                unsent = 0
+            await self._correct()
+            await telling.tell(burst)
+            completion.tell_at_once(telling)
         await self._finish(wire)
 
     async def _finish(self, wire: Wire) -> None:

@@ -16,14 +16,27 @@ class Arrivals(Generic[T]):
         self._come: deque[T] = deque()
         self._reader: asyncio.Future[bool] | None = None
         self._until: float | None = None
+        self._patience: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def __bool__(self) -> bool:
         return bool(self._come)
 
+    @property
+    def is_awaited(self) -> bool:
+        return self._reader is not None and not self._reader.done()
+
     def put(self, one: T) -> None:
         self._come.append(one)
+
+    def wake(self) -> None:
+        """The reader looks."""
         self._wake(True)
+
+    def postpone(self) -> None:
+        """The reader goes on waiting, as if it had looked: what came was taken by somebody else."""
+        if self._patience is not None:
+            self._until = asyncio.get_running_loop().time() + self._patience
 
     def first(self) -> T:
         """Where there is one."""
@@ -34,12 +47,12 @@ class Arrivals(Generic[T]):
         return self._come.popleft()
 
     async def any(self, patience: float | None) -> bool:
-        """Returns when there is one: True; or after `patience` seconds: False."""
+        """Returns when it is woken: True; or after `patience` seconds: False."""
         if self._come:
             return True
         loop = asyncio.get_running_loop()
         self._reader = loop.create_future()
-        self._until = None if patience is None else loop.time() + patience
+        self._patience, self._until = patience, None if patience is None else loop.time() + patience
         self._ring()
         try:
             return await self._reader

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 from gateway.arrivals import Arrivals
 from gateway.books import Books
@@ -25,6 +25,19 @@ from storage.values import Figures, OpenEntry, Outcome, Settlement
 Arrival = tuple[int, Accepted | TokenEvent | Exception]
 Burst = list[tuple[int, TokenEvent]]
 """(index of the choice, event) of what came together."""
+
+
+class Listener(Protocol):
+    @property
+    def is_due(self) -> bool:
+        """Whether it can be told now."""
+        ...
+
+    def at_once(self, burst: Burst) -> bool:
+        """True where that is all; False where the reader should look."""
+        ...
+
+
 MOST_AT_ONCE = 16
 """So that a client that reads slowly is noticed before all was handed to its connection."""
 
@@ -54,6 +67,7 @@ class Completion:
         self.meter = Meter(len(job.runs), job.n, job.entry.rejected_prediction)
         self._books, self._settings = books, settings
         self._arrivals: Arrivals[Arrival] = Arrivals()
+        self._listener: Listener | None = None
         self._early: Burst = []
         """Came from one run before another was accepted."""
         self._not_accepted = len(job.runs)
@@ -104,9 +118,13 @@ class Completion:
     async def events(self, quiet: float | None = None) -> AsyncIterator[Burst]:
         """What came together; nothing whenever nothing came for `quiet` seconds. Raises EngineError."""
         while self._not_finished or self._early:
-            if not self._early:
-                await self._arrivals.any(quiet)
-            yield self._burst()
+            has_come = bool(self._early) or await self._arrivals.any(quiet)
+            if (burst := self._burst()) or not has_come:
+                yield burst
+
+    def tell_at_once(self, listener: "Listener") -> None:
+        """While the reader of `events` waits, what comes is told to `listener`, as far as it is due."""
+        self._listener = listener
 
     def wrote(self, tokens: int) -> None:
         """So many tokens reached the socket."""
@@ -151,11 +169,25 @@ class Completion:
             async with aclosing(self._stream(run)) as stream:
                 async for event in stream:
                     self.meter.observe(run, event)
-                    self._arrivals.put((run, _checked(event)))
+                    self._arrived(run, _checked(event))
             if not self.meter.is_done(run):
                 raise EngineError(500, "engine_error", "The engine ended its answer too early. Try it again.")
         except Exception as error:  # noqa: BLE001 - raised again by `_next`, to whoever listens
-            self._arrivals.put((run, error))
+            self._arrived(run, error)
+
+    def _arrived(self, run: int, event: Accepted | TokenEvent | Exception) -> None:
+        self._arrivals.put((run, event))
+        if self._is_told(event):
+            self._arrivals.postpone()
+        else:
+            self._arrivals.wake()
+
+    def _is_told(self, event: Accepted | TokenEvent | Exception) -> bool:
+        """The last event and every failure are the reader's."""
+        listener = self._listener
+        if listener is None or not isinstance(event, TokenEvent) or event.finish_reason or not self.is_accepted:
+            return False
+        return self._arrivals.is_awaited and listener.is_due and listener.at_once(self._burst())
 
     def _stream(self, run: int) -> AsyncGenerator[Accepted | TokenEvent, None]:
         stream = self.job.client.generate(self.job.runs[run])

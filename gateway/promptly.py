@@ -6,34 +6,45 @@ A timer costs some ten microseconds, and a streamed answer would set two for eac
 import asyncio
 from collections.abc import Awaitable, Generator
 from types import coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 async def promptly(work: Awaitable[T], patience: float) -> T:
     """What `work` comes to; it may wait for `patience` seconds. Raises TimeoutError."""
-    steps = work.__await__()
-    try:
-        awaited = next(steps)
-    except StopIteration as ended:
-        done: T = ended.value
-        return done
-    async with asyncio.timeout(patience):
-        return await _rest(steps, awaited)
+    begun = Begun(work)
+    if begun.waits:
+        async with asyncio.timeout(patience):
+            return await begun.rest()
+    return begun.result
 
 
-@coroutine
-def _rest(steps: Generator[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    """Of what has begun, and told that it awaits this."""
-    while True:
+class Begun(Generic[T]):
+    """Work, as far as it comes without waiting."""
+
+    def __init__(self, work: Awaitable[T]) -> None:
+        self._steps = work.__await__()
+        self.waits = True
+        self.result: T
+        """Once it waits for nothing."""
         try:
-            yield awaited
-        except BaseException as error:  # noqa: BLE001 - the work is told, and decides
+            self._awaited = next(self._steps)
+        except StopIteration as ended:
+            self.waits, self.result = False, ended.value
+
+    @coroutine
+    def rest(self) -> Generator[Any, Any, T]:
+        """To be awaited where it waits: by whichever task."""
+        awaited = self._awaited
+        while True:
             try:
-                awaited = steps.throw(error)
-            except StopIteration as ended:
-                done: T = ended.value
-                return done
-        else:
-            return (yield from steps)
+                yield awaited
+            except BaseException as error:  # noqa: BLE001 - the work is told, and decides
+                try:
+                    awaited = self._steps.throw(error)
+                except StopIteration as ended:
+                    done: T = ended.value
+                    return done
+            else:
+                return (yield from self._steps)

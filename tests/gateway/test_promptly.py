@@ -70,6 +70,11 @@ async def test_work_that_goes_on_after_its_end_was_asked_for_is_awaited() -> Non
     assert told == ["done"]
 
 
+def come(arrivals: Arrivals[int]) -> None:
+    arrivals.put(1)
+    arrivals.wake()
+
+
 async def test_arrivals_come_in_order_and_a_silence_is_told_each_time() -> None:
     arrivals: Arrivals[int] = Arrivals()
     assert not await arrivals.any(0.01)
@@ -86,20 +91,20 @@ async def test_a_deadline_moves_with_each_wait() -> None:
     loop, arrivals = asyncio.get_running_loop(), Arrivals[int]()
     began = loop.time()
     for _ in range(5):
-        loop.call_later(0.05, arrivals.put, 1)
+        loop.call_later(0.05, come, arrivals)
         assert await arrivals.any(0.15), "something came in time"
         arrivals.take()
     assert loop.time() - began >= 0.2
     assert not await arrivals.any(0.1)
     assert loop.time() - began >= 0.34
-    loop.call_later(0.03, arrivals.put, 1)
+    loop.call_later(0.03, come, arrivals)
     assert await arrivals.any(None)
     arrivals.close()
 
 
 async def test_a_nearer_deadline_is_not_missed() -> None:
     loop, arrivals = asyncio.get_running_loop(), Arrivals[int]()
-    loop.call_soon(arrivals.put, 1)
+    loop.call_soon(come, arrivals)
     assert await arrivals.any(60)
     arrivals.take()
     async with asyncio.timeout(5):
