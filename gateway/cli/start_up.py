@@ -75,9 +75,10 @@ def key_lines(credentials: Credentials, home: Path) -> list[str]:
 
 
 def closing(started: Started, model: str, home: Path) -> str:
+    dashboard = f"Dashboard, for any key: {started.admin_url}/dashboard\n" if started.admin_url else ""
     return (
         f"\nReady: {model} at {started.url}/v1 (durability: {started.durability}). Ctrl-C drains and stops.\n"
-        f"Try it, in another terminal:\n\n{curl_line(started.url, model, home)}\n"
+        f"{dashboard}Try it, in another terminal:\n\n{curl_line(started.url, model, home)}\n"
     )
 
 
