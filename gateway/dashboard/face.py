@@ -3,6 +3,7 @@
 import hashlib
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlencode
 
 import jinja2
 from starlette.requests import Request
@@ -60,6 +61,7 @@ class Face:
             "principal": principal,
             "navigation": [one for one in NAVIGATION if principal and _may_open(principal, one[0])],
             "here": request.url.path,
+            "carried": _carried(request),
             "csrf": form_token(request),
             "version": self.version,
             "request_id": request_id(request.scope),
@@ -85,6 +87,12 @@ def guarded(request: Request, response: Response) -> Response:
         response.headers["cache-control"] = "no-store"
         keep_token(request, response)
     return response
+
+
+def _carried(request: Request) -> str:
+    """Of the address, what the next page shall know too."""
+    zone = request.query_params.get("zone")
+    return f"?{urlencode({'zone': zone})}" if zone else ""
 
 
 def _may_open(principal: Any, path: str) -> bool:

@@ -44,6 +44,8 @@ def test_a_zone_names_times_anew(eye: Eye, operator: str) -> None:
     eye.page.get_by_text("As a table").first.click()
     first = eye.page.get_by_role("table", name="Drafted tokens by day").locator("tbody th").first
     assert first.inner_text().endswith("09:00")
+    eye.page.get_by_role("link", name="Deployments").click()
+    expect(eye.page.get_by_text("times in Asia/Tokyo")).to_be_visible()
     assert eye.open("/dashboard?zone=Mars/Olympus") == 400
     expect(eye.page.get_by_role("alert")).to_contain_text("Invalid zone")
 
