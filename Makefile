@@ -13,7 +13,7 @@ PYTEST ?=
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 export VENV PYTHON TORCH_INDEX
-.PHONY: help setup serve demo demo-traffic env test test-long bench check fix clean
+.PHONY: help setup serve demo demo-traffic env test test-long bench bench-reports check fix clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make env        .env for docker-compose.yml, with secrets of its own"
 	@echo "make test       the test suite; make test-long: kill loops, soaks and simulations"
 	@echo "make bench      what the gateway adds to a request (on a quiet machine; BENCH='--quick')"
+	@echo "make bench-reports  how long reports take over ten million requests (BENCH='--rows 1000000 --quick')"
 	@echo "make check      format, lint, types and import rules; make fix: repair what can be"
 	@echo "make setup      only the environment; make clean: remove it"
 
@@ -58,6 +59,10 @@ test-long: setup
 # What the gateway adds to a request, as a ratio to a bare relay; BENCH='--quick' is a look, --json for programs.
 bench: setup
 	$(BIN)/python -m tests.benchmarks.gateway_overhead $(BENCH)
+
+# Reports over ten million settled rows on both databases: an hour, 30 GB of disk; BENCH='--rows 1000000 --quick'.
+bench-reports: setup
+	$(BIN)/python -m tests.benchmarks.reports $(BENCH)
 
 check: setup
 	$(BIN)/ruff format --check .

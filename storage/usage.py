@@ -6,13 +6,14 @@
 Every figure is the exact sum over settled rows, most of them added up beforehand (`storage.rollups`).
 """
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
 from storage.database import Session
 from storage.models import EPOCH
 from storage.rollups.facts import Facts
-from storage.rollups.read import MICROSECOND, Key, usage_facts
+from storage.rollups.read import AT_ONCE, MICROSECOND, Key, usage_facts
 from storage.rollups.usage_rollup import UsageRollUp
 from storage.rollups.watermark import Watermarks
 from storage.values.usage import (
@@ -65,7 +66,12 @@ class Usage:
     async def rows(self, query: UsageQuery) -> list[UsageRow]:
         """By bucket, then by group; groups without a request or an adjustment are left out."""
         found = await usage_facts(self._session, query)
-        return [_row(query.group_by, key, found[key]) for key in sorted(found, key=_order)]
+        rows = []
+        for key in sorted(found, key=_order):
+            rows.append(_row(query.group_by, key, found.pop(key)))
+            if len(rows) % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return rows
 
     async def rolled_up_through(self) -> datetime | None:
         mark = await Watermarks(self._session).of(UsageRollUp.name)

@@ -5,9 +5,9 @@ the time and group it was written in, and nothing else.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from operator import add
+from operator import add, attrgetter
 from typing import Any
 
 from storage.entries import TIMED
@@ -27,8 +27,12 @@ from storage.values.usage import (
 
 TIMES = tuple(f"{name}_us" for name in TIMINGS)
 SECONDS = dict(zip(TIMED.values(), TIMED, strict=True))
-_BILLED = len(OUTCOMES) + 2 + len(SUMMED)
-_REST = (0,) * (len(COUNTED) - _BILLED)
+_OUTCOMES = {name: tuple(int(name == other) for other in OUTCOMES) for name in OUTCOMES}
+_NO_OUTCOME = (0,) * len(OUTCOMES)
+_NO_REQUEST = (0,) * (1 + len(OUTCOMES))
+_REST_OF_ADJUST = (0,) * (len(COUNTED) - len(_NO_REQUEST) - 1)
+_NOT_MEASURED = (0,) * (len(COUNTED) - len(_NO_REQUEST) - 1 - len(SUMMED))
+_billed, _worked, _kept_times = attrgetter(*SUMMED), attrgetter(*MEASURED), attrgetter(*TIMES)
 MILLION = 1_000_000
 
 
@@ -41,30 +45,31 @@ class Facts:
         self.sums: list[int] = [0] * len(COUNTED)
         self.latencies: Counter[tuple[Latency, int]] = Counter()
         """(duration, bucket of its histogram) → how many."""
-        self.by_proposer: dict[str, ProposerTotals] = {}
+        self.by_proposer: dict[str, list[int]] = {}
+        """drafts, drafted, accepted, then accepted at position 0, 1 …"""
 
     def add_row(self, row: Any) -> None:
         """A settled row or an adjustment, by the names of the ledger's columns."""
         if row.kind == "adjust":
-            self._plus([0] * (len(OUTCOMES) + 1) + [row.micros] + [0] * (len(COUNTED) - len(OUTCOMES) - 2))
+            self._plus((*_NO_REQUEST, row.micros, *_REST_OF_ADJUST))
             return
-        billed = [1, *(int(row.outcome == name) for name in OUTCOMES), 0, *(getattr(row, name) for name in SUMMED)]
+        billed = (1, *_OUTCOMES.get(row.outcome, _NO_OUTCOME), 0, *_billed(row))
         if not row.final:
-            self._plus([*billed, *_REST])
+            self._plus((*billed, *_NOT_MEASURED))
             return
         decoded = row.generated_tokens - row.choices_with_output
         times = _times(row)
-        worked = [getattr(row, name) for name in MEASURED]
-        self._plus([*billed, 1, decoded, *worked, *times, *_acceptance(row)])
+        self._plus((*billed, 1, decoded, *_worked(row), *times, *_acceptance(row)))
         self._time(times, decoded)
         for name, figures in row.by_proposer.items():
-            self._propose(name, _totals(figures))
+            positions = figures.get("accepted_by_position", ())
+            self._propose(name, (figures["drafts"], figures["drafted"], figures["accepted"], *positions))
 
     def merge(self, other: "Facts") -> None:
         self._plus(other.sums)
         self.latencies.update(other.latencies)
-        for name, totals in other.by_proposer.items():
-            self._propose(name, totals)
+        for name, counts in other.by_proposer.items():
+            self._propose(name, counts)
 
     def as_row(self, bucket: datetime, group: Mapping[str, GroupValue]) -> UsageRow:
         sums = dict(zip(COUNTED, self.sums, strict=True))
@@ -75,14 +80,14 @@ class Facts:
             outcomes={name: sums[name] for name in OUTCOMES},
             timings={name: sums[column] for name, column in zip(TIMINGS, TIMES, strict=True)},
             latencies=_histograms(self.latencies),
-            by_proposer=dict(sorted(self.by_proposer.items())),
+            by_proposer={name: _totals(self.by_proposer[name]) for name in sorted(self.by_proposer)},
             **{name: sums[name] for name in SINGLE},
         )
 
-    def _plus(self, figures: list[int]) -> None:
+    def _plus(self, figures: Sequence[int]) -> None:
         self.sums = list(map(add, self.sums, figures))
 
-    def _time(self, times: list[int], decoded: int) -> None:
+    def _time(self, times: Sequence[int], decoded: int) -> None:
         latencies = self.latencies
         queue, prefill, decode, *_ = times
         latencies["queue", bucket_of(queue)] += 1
@@ -91,9 +96,11 @@ class Facts:
             latencies["decode", bucket_of(decode)] += 1
             latencies["token", bucket_of(decode // decoded)] += 1
 
-    def _propose(self, name: str, totals: ProposerTotals) -> None:
-        mine = self.by_proposer.get(name)
-        self.by_proposer[name] = mine + totals if mine else totals
+    def _propose(self, name: str, counts: Sequence[int]) -> None:
+        mine = self.by_proposer.setdefault(name, [0, 0, 0])
+        mine.extend([0] * (len(counts) - len(mine)))
+        for slot, count in enumerate(counts):
+            mine[slot] += count
 
 
 SINGLE = (
@@ -106,12 +113,12 @@ SINGLE = (
 )
 
 
-def _times(row: Any) -> list[int]:
+def _times(row: Any) -> tuple[int, ...]:
     """Microseconds by TIMES."""
-    times = [getattr(row, name) for name in TIMES]
+    times: tuple[int, ...] = _kept_times(row)
     if any(times) or not row.timings:
         return times
-    return [round(row.timings.get(SECONDS[name], 0.0) * MILLION) for name in TIMES]
+    return tuple(round(row.timings.get(SECONDS[name], 0.0) * MILLION) for name in TIMES)
 
 
 def _acceptance(row: Any) -> tuple[int, int]:
@@ -120,11 +127,11 @@ def _acceptance(row: Any) -> tuple[int, int]:
     return (1, (2 * MILLION * row.accepted_tokens + drafted) // (2 * drafted)) if drafted > 0 else (0, 0)
 
 
-def _totals(figures: Mapping[str, Any]) -> ProposerTotals:
-    positions = tuple(figures.get("accepted_by_position", ()))
-    while positions and not positions[-1]:
-        positions = positions[:-1]
-    return ProposerTotals(figures["drafts"], figures["drafted"], figures["accepted"], positions)
+def _totals(counts: Sequence[int]) -> ProposerTotals:
+    """Without the last positions, where nothing was accepted."""
+    length = max((slot for slot, count in enumerate(counts) if count), default=0) + 1
+    drafts, drafted, accepted, *positions = counts[: max(3, length)]
+    return ProposerTotals(drafts, drafted, accepted, tuple(positions))
 
 
 def _histograms(latencies: Mapping[tuple[Latency, int], int]) -> dict[Latency, Histogram]:

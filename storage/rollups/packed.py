@@ -8,11 +8,11 @@ Whole numbers of fixed size, little end first. What is packed here is sorted, so
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from struct import Struct
 
-from storage.values.usage import LATENCIES, Latency, ProposerTotals
+from storage.values.usage import LATENCIES, Latency
 
 _PAIR, _HEAD = Struct("<HI"), Struct("<HH")
 MOST = 2**32 - 1
@@ -31,29 +31,27 @@ def unpack_latencies(packed: bytes) -> Counter[tuple[Latency, int]]:
     return Counter({_NAMES[number]: counts[number] for number in sorted(counts)})
 
 
-def pack_proposers(by_proposer: Mapping[str, ProposerTotals]) -> bytes:
+def pack_proposers(by_proposer: Mapping[str, Sequence[int]]) -> bytes:
     return b"".join(_pack_proposer(name.encode(), by_proposer[name]) for name in sorted(by_proposer))
 
 
-def unpack_proposers(packed: bytes) -> dict[str, ProposerTotals]:
+def unpack_proposers(packed: bytes) -> dict[str, list[int]]:
     found: dict[bytes, list[bytes]] = {}
     at = 0
     while at < len(packed):
         length, pairs = _HEAD.unpack_from(packed, at)
         name_at, at = at + _HEAD.size, at + _HEAD.size + length + pairs * _PAIR.size
         found.setdefault(packed[name_at : name_at + length], []).append(packed[name_at + length : at])
-    return {name.decode(): _totals(_sums(b"".join(found[name]))) for name in sorted(found)}
+    return {name.decode(): _slots(_sums(b"".join(found[name]))) for name in sorted(found)}
 
 
-def _pack_proposer(name: bytes, totals: ProposerTotals) -> bytes:
-    counts = (totals.drafts, totals.drafted, totals.accepted, *totals.accepted_by_position)
+def _pack_proposer(name: bytes, counts: Sequence[int]) -> bytes:
     pairs = _pairs(enumerate(counts))
     return _HEAD.pack(len(name), len(pairs) // _PAIR.size) + name + pairs
 
 
-def _totals(counts: Mapping[int, int]) -> ProposerTotals:
-    drafts, drafted, accepted, *positions = (counts.get(slot, 0) for slot in range(max([2, *counts]) + 1))
-    return ProposerTotals(drafts, drafted, accepted, tuple(positions))
+def _slots(counts: Mapping[int, int]) -> list[int]:
+    return [counts.get(slot, 0) for slot in range(max([2, *counts]) + 1)]
 
 
 def _pairs(counts: Iterable[tuple[int, int]]) -> bytes:

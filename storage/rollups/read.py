@@ -6,7 +6,8 @@
 Within a part the database adds up, by the primary key of hours and days; the parts are added here.
 """
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,10 @@ Key = tuple[Any, ...]
 Part = tuple[Table | None, datetime, datetime]
 """Where [start, end) is read from; None: from rows."""
 _s = usage_series.c
+Scopes = Sequence[int] | Select[tuple[int]]
+FEW = 100
+AT_ONCE = 50
+"""Groups that are unpacked while everybody else waits."""
 
 
 async def usage_facts(session: Session, query: UsageQuery) -> dict[Key, Facts]:
@@ -90,13 +95,29 @@ def _bucket_of(query: UsageQuery, at: int) -> int:
 async def _sums(
     session: Session, query: UsageQuery, table: Table, start: datetime, end: datetime
 ) -> AsyncIterator[tuple[Key, Facts]]:
-    for row in await session.execute(statement(query, table, start, end, session.dialect.name)):
-        yield (row.bucket, *(row._mapping[name] for name in query.group_by)), facts_of(row)
+    scopes = await _scopes(session, query)
+    found = await session.execute(_statement(query, table, start, end, scopes, session.dialect.name))
+    for rows in found.partitions(AT_ONCE):
+        for row in rows:
+            yield (row.bucket, *(row._mapping[name] for name in query.group_by)), facts_of(row)
+        await asyncio.sleep(0)
 
 
-def statement(query: UsageQuery, table: Table, start: datetime, end: datetime, dialect: str) -> Select[Any]:
+async def _scopes(session: Session, query: UsageQuery) -> Scopes:
+    """By name where they are few: a planner knows little of a query within a query."""
+    asked = select(_s.scope).where(*_series(query)).distinct()
+    found = list(await session.scalars(asked.limit(FEW + 1)))
+    return found if len(found) <= FEW else asked
+
+
+def _series(query: UsageQuery) -> list[ColumnElement[bool]]:
     level = level_for({*query.group_by, *query.filters})
-    scope = [_s.level == level, *(matching(_s[name], values) for name, values in query.filters.items())]
+    return [_s.level == level, *(matching(_s[name], values) for name, values in query.filters.items())]
+
+
+def _statement(
+    query: UsageQuery, table: Table, start: datetime, end: datetime, scopes: Scopes, dialect: str
+) -> Select[Any]:
     bucket, groups = _bucket(query, table), [_s[name] for name in query.group_by]
     t = table.c
     return (
@@ -108,7 +129,7 @@ def statement(query: UsageQuery, table: Table, start: datetime, end: datetime, d
             _joined(t.proposers, dialect).label("proposers"),
         )
         .join_from(table, usage_series, _s.id == t.series_id)
-        .where(t.scope.in_(select(_s.scope).where(*scope)), t.at >= start, t.at < end, *scope)
+        .where(t.scope.in_(scopes), t.at >= start, t.at < end, *_series(query))
         .group_by(bucket, *groups)
     )
 
