@@ -161,7 +161,8 @@ class StreamedResponse(CompletionResponse):
                 continue
             await self._correct()
             await telling.tell(burst)
-            completion.tell_at_once(telling)
+            if self.grant.is_corrected:
+                completion.tell_at_once(telling)
         await self._finish(wire)
 
     async def _finish(self, wire: Wire) -> None:

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from inference.protocol import Accepted, ProposerStats, SpeculationStats, Timings, TokenEvent, TokenUsage
 from storage.values import Figures, Outcome, ProposerFigures, RejectedPolicy, billed_completion
 
+TIMINGS = tuple(Timings.model_fields)
+LONGEST = ("queue", "prefill")
+
 
 @dataclass(slots=True)
 class Run:
@@ -76,16 +79,17 @@ class Meter:
     def figures(self, outcome: Outcome = "completed") -> Figures:
         """What would be billed if the request ended now, and so."""
         usages = [usage for run in self._runs for usage in run.usages.values()]
-        speculation = sum((usage.speculation for usage in usages), SpeculationStats())
+        speculation = _speculation(usages)
         is_lost = outcome == "engine_lost"
-        visible = min(self.delivered, self.generated) if is_lost else self.generated
+        generated = self.generated
+        visible = min(self.delivered, generated) if is_lost else generated
         accepted = min(speculation.accepted_prediction_tokens, visible)
         rejected = speculation.rejected_prediction_tokens
         return Figures(
             prompt_tokens=sum(run.prompt_tokens for run in self._runs),
             cached_tokens=sum(run.cached_tokens for run in self._runs),
-            generated_tokens=self.generated,
-            delivered_tokens=min(self.delivered, self.generated),
+            generated_tokens=generated,
+            delivered_tokens=min(self.delivered, generated),
             visible_tokens=visible,
             completion_tokens=billed_completion(self._policy, visible, accepted, rejected),
             prediction_tokens=max(self._prediction_tokens(usages)),
@@ -106,16 +110,19 @@ class Meter:
         return [run.prediction_tokens for run in self._runs] + [u.speculation.prediction_tokens for u in usages]
 
 
+def _speculation(usages: list[TokenUsage]) -> SpeculationStats:
+    first, *others = [usage.speculation for usage in usages] or [SpeculationStats()]
+    return sum(others, first)
+
+
 def _proposer(stats: ProposerStats) -> ProposerFigures:
     return ProposerFigures(stats.drafts, stats.drafted, stats.accepted, stats.accepted_by_position)
 
 
 def _timings(usages: list[TokenUsage]) -> dict[str, float]:
     """Waiting and prefill belong to the request: the longest. The rest is summed over choices."""
-    longest = ("queue", "prefill")
-    names = list(Timings.model_fields)
-    gathered = {name: [getattr(usage.timings, name) for usage in usages] for name in names}
-    return {name: max(v, default=0.0) if name in longest else sum(v) for name, v in gathered.items()}
+    gathered = {name: [getattr(usage.timings, name) for usage in usages] for name in TIMINGS}
+    return {name: max(v, default=0.0) if name in LONGEST else sum(v) for name, v in gathered.items()}
 
 
 def _versions(usages: list[TokenUsage]) -> dict[int, int]:

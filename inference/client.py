@@ -32,6 +32,8 @@ Said = TypeVar("Said", WorkerReady, WorkerLoad)
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
 """For everything but a stream, which may be silent as long as it likes."""
+NEEDED = frozenset({b"host", b"authorization", b"x-specgate-protocol", b"content-type"})
+"""Headers of a stream's request: each is looked at a dozen times on its way."""
 
 
 class Lines:
@@ -58,7 +60,8 @@ class HttpInferenceClient:
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=None),
             transport=self._transport,
         )
-        self._generate = self._http.build_request("POST", "/generate", headers={"content-type": "application/json"})
+        like = self._http.build_request("POST", "/generate", headers={"content-type": "application/json"})
+        self._generate = like.url, [pair for pair in like.headers.raw if pair[0].lower() in NEEDED]
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Accepted | TokenEvent, None]:
         """Close it early (`aclose`) to abort the request."""
@@ -111,13 +114,12 @@ class HttpInferenceClient:
         await self._http.aclose()
 
     @asynccontextmanager
-    async def _stream(self, body: str) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, body: bytes) -> AsyncIterator[httpx.Response]:
         """Past the client, whose redirects, cookies and events cost as much as the request itself."""
-        headers = [pair for pair in self._generate.headers.raw if pair[0].lower() != b"content-length"]
-        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS).as_dict()
-        asked = httpx.Request(
-            "POST", self._generate.url, headers=headers, content=body, extensions={"timeout": timeout}
-        )
+        url, headers = self._generate
+        told = [*headers, (b"content-length", b"%d" % len(body))]
+        extensions = {"timeout": {"connect": CONNECT_SECONDS, "read": None, "write": None, "pool": None}}
+        asked = httpx.Request("POST", url, headers=told, stream=httpx.ByteStream(body), extensions=extensions)
         response = await self._transport.handle_async_request(asked)
         try:
             if response.status_code != 200:
@@ -142,9 +144,9 @@ def _transport() -> httpx.AsyncBaseTransport:
     return transport
 
 
-def _body(request: GenerationRequest) -> str:
+def _body(request: GenerationRequest) -> bytes:
     try:
-        return request.model_dump_json()
+        return request.model_dump_json().encode()
     except PydanticSerializationError as error:
         told = "The request holds text that is no valid Unicode (half of a surrogate pair)."
         raise EngineError(400, "invalid_unicode", told) from error

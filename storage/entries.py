@@ -20,6 +20,7 @@ TIMED = {
 """Timings that have a column of microseconds."""
 COPIED = tuple(field.name for field in fields(OpenEntry) if field.name != "at")
 """What every later entry of a request repeats, so that a report reads settled rows alone."""
+FIGURES = tuple(field.name for field in fields(Figures))
 
 
 def open_values(entry: OpenEntry, at: datetime) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def open_entry_from(row: Row[Any]) -> OpenEntry:
 
 def _figures(figures: Figures) -> dict[str, Any]:
     by_proposer = figures.by_proposer
-    return {field.name: getattr(figures, field.name) for field in fields(Figures)} | {
+    return {name: getattr(figures, name) for name in FIGURES} | {
         "by_proposer": {name: asdict(stats) for name, stats in by_proposer.items()},
         "timings": dict(figures.timings),
         "config_versions": {str(version): steps for version, steps in figures.config_versions.items()},
@@ -78,7 +79,7 @@ def _figures(figures: Figures) -> dict[str, Any]:
 
 def figures_in(row: Row[Any]) -> Figures:
     """What an entry says was used."""
-    values = {field.name: row._mapping[field.name] for field in fields(Figures)}
+    values = {name: row._mapping[name] for name in FIGURES}
     proposers = {
         name: ProposerFigures(**{**stats, "accepted_by_position": tuple(stats["accepted_by_position"])})
         for name, stats in values.pop("by_proposer").items()

@@ -76,6 +76,8 @@ class Price:
 
     def most(self, used: Used) -> int:
         """What it costs at most, however much of it is cached or rejected."""
+        if self == FREE:
+            return 0
         dearest = Price(max(self.input, self.cached), self.cached, max(self.output, self.rejected), self.rejected)
         return dearest.cost(Used(used.input_tokens, used.output_tokens))
 

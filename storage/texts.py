@@ -11,7 +11,7 @@ def check_text(name: str, value: str, limit: int) -> None:
         raise ValueError(f"{name} has {len(value)} characters; 1 to {limit} are allowed")
     if "\0" in value:
         raise ValueError(f"{name} holds a NUL character; remove it")
-    if any("\ud800" <= c <= "\udfff" for c in value):
+    if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         raise ValueError(f"{name} holds half a surrogate pair; send valid UTF-8")
 
 
