@@ -14,6 +14,7 @@ import schemathesis
 KEYS = json.loads(os.environ["SPECGATE_TEST_KEYS"])
 OWN = {KEYS[name].split("-")[2] for name in ("inference_key", "operator_key")} | {"dep_default"}
 INFERENCE = ("/v1/chat/completions", "/v1/completions")
+REPORTS = tuple(f"/v1/organization/{name}" for name in ("usage/completions", "usage/speculation", "costs"))
 NOWHERE = "http://[::1]:9"
 
 
@@ -33,14 +34,15 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         case.path_parameters = {name: "nowhere" for name in case.path_parameters}
     if isinstance(case.body, dict):
         _relate(case.path, case.body)
-    if case.path == "/v1/organization/usage/completions" and isinstance(case.query, dict):
+    if case.path in REPORTS and isinstance(case.query, dict):
         _relate_usage(case.query)
 
 
 def _relate(path: str, body: dict[str, Any]) -> None:
     if path in ("/admin/v1/deployments", "/admin/v1/deployments/{deployment_id}"):
         _relate_deployment(body)
-        body.setdefault("reason", "generated")
+    if path.startswith("/admin/v1/deployments") and body.get("reason") is None:
+        body["reason"] = "generated"
     if path.endswith("/rollback") and _is_int(body.get("version")) and body["version"] > 0:
         body["version"] = 1  # the one that there always is
     if body.get("max_tokens") and body.get("max_completion_tokens"):
