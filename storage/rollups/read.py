@@ -31,7 +31,7 @@ Part = tuple[Table | None, datetime, datetime]
 _s = usage_series.c
 Scopes = Sequence[int] | Select[tuple[int]]
 FEW = 100
-AT_ONCE = 50
+AT_ONCE = 5
 """Groups that are unpacked while everybody else waits."""
 
 

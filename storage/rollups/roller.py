@@ -7,6 +7,7 @@
 Any number of gateways may try; a lease in the database lets one work. After a pause it goes on where it was.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -129,6 +130,7 @@ async def _write_all(session: Session, batch: Sequence[Written]) -> None:
 async def _one_by_one(written: Iterable[Written]) -> AsyncIterator[Written]:
     for one in written:
         yield one
+        await asyncio.sleep(0)
 
 
 async def _batches(written: AsyncIterator[Written]) -> AsyncIterator[list[Written]]:

@@ -30,7 +30,9 @@ class Hour(Protocol):
 
     def add_row(self, row: Any) -> None: ...
 
-    def rows(self) -> Iterator[Written]: ...
+    def rows(self) -> Iterator[Written]:
+        """Some fifty at a time, or none: others run in between, and not meanwhile."""
+        ...
 
 
 class RollUp(Protocol):

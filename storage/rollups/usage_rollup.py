@@ -1,9 +1,9 @@
 """The roll-up of usage: for each series the facts of an hour, and of a day."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 
@@ -13,12 +13,14 @@ from storage.rollups.facts import Facts
 from storage.rollups.packed import pack_latencies, pack_proposers, unpack_latencies, unpack_proposers
 from storage.rollups.rollup import Written
 from storage.rollups.rows import COLUMNS, SLICE
-from storage.rollups.series import LEFT_OUT, Dimensions, Level, at_level, series_row
+from storage.rollups.series import LEFT_OUT, Dimensions, at_level, series_row
 from storage.values.usage import COUNTED, GROUPS
 
 _dimensions = attrgetter(*GROUPS)
 _counts = attrgetter(*COUNTED)
 DAY = timedelta(days=1)
+PIECE = 50
+T = TypeVar("T")
 
 
 class UsageRollUp:
@@ -51,10 +53,15 @@ class UsageHour:
     def rows(self) -> Iterator[Written]:
         found = self._by_key
         for level in LEFT_OUT:
-            found = _lifted(level, found)
-            series = [(series_row(level, dimensions), found[dimensions]) for dimensions in sorted(found, key=_order)]
-            yield usage_series, [row for row, _ in series]
-            yield usage_hours, [fact_row(row["scope"], self._at, row["id"], facts) for row, facts in series]
+            below, found = found, {}
+            for piece in _pieces(list(below.items())):
+                for dimensions, facts in piece:
+                    found.setdefault(at_level(level, dimensions), Facts()).merge(facts)
+                yield usage_hours, []
+            for some in _pieces(sorted(found, key=_order)):
+                series = [(series_row(level, dimensions), found[dimensions]) for dimensions in some]
+                yield usage_series, [row for row, _ in series]
+                yield usage_hours, [fact_row(row["scope"], self._at, row["id"], facts) for row, facts in series]
 
 
 def fact_row(scope: int, at: datetime, series_id: int, facts: Facts) -> dict[str, Any]:
@@ -83,11 +90,8 @@ async def _day(session: Session, scope: int, at: datetime) -> list[dict[str, Any
     return [fact_row(scope, at, series_id, found[series_id]) for series_id in sorted(found)]
 
 
-def _lifted(level: Level, below: Mapping[Dimensions, Facts]) -> dict[Dimensions, Facts]:
-    found: dict[Dimensions, Facts] = {}
-    for dimensions, facts in below.items():
-        found.setdefault(at_level(level, dimensions), Facts()).merge(facts)
-    return found
+def _pieces(everything: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (everything[start : start + PIECE] for start in range(0, len(everything), PIECE))
 
 
 def _order(dimensions: Dimensions) -> list[Any]:

@@ -12,6 +12,7 @@ from sqlalchemy import Table, select, text
 from storage import Database
 from storage.database import Session
 from storage.models import ledger_entries, rollup_state, usage_days, usage_hours, usage_series
+from storage.rollups import roller as rolling
 from storage.rollups.check import find_mismatches
 from storage.rollups.kept import forget, kept_from, may_forget
 from storage.rollups.rebuild import rebuild
@@ -148,6 +149,27 @@ async def test_a_gateway_that_died_at_work_is_followed_when_its_lease_ran_out(db
         await session.execute(rollup_state.update().values(owner="dead", lease_until=later + HOUR))
     assert await roller(db, later, "other").run() == 0
     assert await roller(db, later + HOUR, "other").run() == 2
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_sums_are_written_a_hundred_rows_a_transaction(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await write(db, [settled_row(f"r{n}", START, tenant_id=f"t{n}", key_id=f"k{n}") for n in range(160)])
+    sizes: list[int] = []
+    unit, written = db.unit, rolling.write
+
+    def counted() -> Any:
+        sizes.append(0)
+        return unit()
+
+    async def noted(session: Session, table: Table, rows: list[Any]) -> None:
+        sizes[-1] += len(rows)
+        await written(session, table, rows)
+
+    monkeypatch.setattr(db, "unit", counted)
+    monkeypatch.setattr(rolling, "write", noted)
+    assert await roller(db, START + HOUR + MARGIN).run() == 1
+    assert sum(sizes) == 2 * (160 + 160 + 1)
+    assert max(sizes) <= 100
 
 
 async def test_a_pause_without_a_row_costs_no_step(db: Database) -> None:
