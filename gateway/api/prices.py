@@ -12,7 +12,7 @@ from pydantic import Field
 
 from gateway.api.answers import answer, body
 from gateway.api.conditional import etag, require_match
-from gateway.deployments.changes import Reason, reason_in, require_reason
+from gateway.deployments.changes import Reason
 from gateway.errors import Conflict, NotFound, PreconditionFailed
 from gateway.openai.organization_objects import seconds
 from gateway.openai.schema import Wire
@@ -46,7 +46,7 @@ class PricesDocument(Wire):
 
 
 class NewPrices(PricesDocument):
-    reason: Reason | None = None
+    reason: Reason
 
 
 @router.get("")
@@ -60,14 +60,13 @@ async def retrieve(request: Request, deployment_id: str) -> Response:
 @router.put("")
 async def replace(request: Request, deployment_id: str) -> Response:
     asked = await body(request, NewPrices)
-    reason = require_reason(asked.reason or reason_in(request.headers))
     async with changing(request) as session:
         await _require(session, deployment_id)
         before = next(iter(await Prices(session).versions(deployment_id)), None)
         require_match(request, before.version if before else 0)
         if before is None or before.price != asked.price:
             await _fix_currency(request, session)
-            await _add(request, session, deployment_id, before, asked.price, reason)
+            await _add(request, session, deployment_id, before, asked.price, asked.reason)
         told = await _answer(request, session, deployment_id)
     with suppress(StorageError):  # the fleet looks again by itself
         await parts_of(request).fleet.sync()

@@ -184,7 +184,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("DELETE", DEPLOYMENT): Operation("End a deployment", ref("Deleted"), None, (p.MAY_MATCH, p.REASON)),
     ("GET", f"{DEPLOYMENT}/prices"): Operation("What its tokens cost, and what they did", ref("Prices")),
-    ("PUT", f"{DEPLOYMENT}/prices"): Operation("Other prices", ref("Prices"), NewPrices, (p.IF_MATCH, p.REASON)),
+    ("PUT", f"{DEPLOYMENT}/prices"): Operation("Other prices", ref("Prices"), NewPrices, (p.IF_MATCH,)),
     ("GET", f"{DEPLOYMENT}/versions"): Operation("Its drafter configurations", list_of("DeploymentVersion")),
     ("POST", f"{DEPLOYMENT}/rollback"): Operation(
         "An old configuration, as a new version", ref("Deployment"), Rollback, (p.MAY_MATCH,)
