@@ -37,6 +37,8 @@ class Seeded:
 
     inference: dict[str, str]
     admins: dict[str, str]
+    batch: str
+    """Another inference key of Acme."""
 
 
 async def seed(home: Path, now: datetime) -> Seeded:
@@ -59,7 +61,8 @@ async def _tenancy(session: Session) -> Seeded:
         await Tenants(session).create(id, name)
         inference[id] = (await ApiKeys(session).create(id, "inference", f"{name} editor")).key
         admins[id] = (await ApiKeys(session).create(id, "tenant_admin", f"{name} admin")).key
-    return Seeded(inference, admins)
+    batch = (await ApiKeys(session).create("acme", "inference", "Acme nightly batch")).key
+    return Seeded(inference, admins, batch)
 
 
 async def _deployments(session: Session) -> None:
@@ -82,7 +85,8 @@ async def _requests(session: Session, keys: Seeded, now: datetime) -> None:
             continue
         tenant = draw.choice(list(TENANTS))
         deployment = draw.choice([FIRST, FIRST, SECOND])
-        rows += _request(draw, number, at, tenant, keys.inference[tenant][6:18], deployment)
+        key = keys.batch if tenant == "acme" and number % 4 == 0 else keys.inference[tenant]
+        rows += _request(draw, number, at, tenant, key[6:18], deployment)
     await session.execute(ledger_entries.insert(), rows)
 
 
