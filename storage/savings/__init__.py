@@ -1,4 +1,4 @@
-"""Time that speculation saved, estimated from a randomised holdout. Pure but for `book`.
+"""Time that speculation saved, estimated from a randomised holdout. Pure but for `rollup` and `book`.
 
 stratum       what requests share whose times are compared
 sums          what a stratum's requests add up to
@@ -9,4 +9,7 @@ holdout       the estimate, where controls are enough; `missing` says how many r
 modelled      a guess where nothing was drawn
 verdict       whether it pays
 lengths       an alarm, should speculation change the texts
+cohorts       all of this for one group
+rollup        the sums by hour and by day
+book          the groups of a report
 """
