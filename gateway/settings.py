@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     storage_seconds: float = Field(default=1.0, gt=0)
     """How long a request waits for the ledger before it is refused with a 503."""
     spool_bytes: int = Field(default=8 * 2**20, ge=4096)
-    """The file under `home` that keeps what streams used while the database is away; from half of it on, no new ones."""
+    """The file that keeps what streams used while the database is away; half full, no new requests are taken."""
     settle_seconds: float = Field(default=2.0, gt=0)
     """How long an aborted request may take to say what it used."""
     revocation_seconds: float = Field(default=2.0, gt=0)

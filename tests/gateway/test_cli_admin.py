@@ -111,4 +111,4 @@ def test_every_command_that_answers_has_json() -> None:
 def test_no_command_but_those_of_the_machine_opens_the_database() -> None:
     folder = Path(__file__).resolve().parents[2] / "gateway" / "cli"
     opening = sorted(path.name for path in folder.glob("*.py") if "Database.open" in path.read_text())
-    assert opening == ["database.py", "keys.py", "workers.py"]
+    assert opening == ["database.py", "keys.py", "rebuild.py", "workers.py"]
