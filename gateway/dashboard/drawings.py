@@ -1,10 +1,10 @@
 """The overview's charts, from its figures. Pure."""
 
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from gateway.dashboard import words
-from gateway.dashboard.charts.columns import Column, Columns, Part, stacked
+from gateway.dashboard.charts.columns import MOST_LABELS, Column, Columns, Part, stacked
 from gateway.dashboard.charts.lines import Line, Lines, over_positions
 from gateway.dashboard.charts.spans import Bar, Span, spans
 from gateway.dashboard.figures import Series
@@ -20,8 +20,6 @@ LOOKS = {
     "eagle3": "s5",
     "mtp": "s6",
 }
-HOURS_OF_DAY = 24
-"""Up to so many columns are named by the clock, more of them by the day."""
 MOST_POSITIONS = 24
 """Later ones are rare, and in the table's download."""
 LATENCIES = {"queue": "Queue", "prefill": "Prefill", "decode": "Decode"}
@@ -41,9 +39,14 @@ def proposers(series: Series) -> list[str]:
 def over_time(series: Series, width: Width, zone: tzinfo) -> Columns:
     """Accepted below rejected, proposer upon proposer."""
     names = proposers(series)
-    label = words.clock if width == "hour" and len(series) <= HOURS_OF_DAY else words.day
+    step = next(step for step in (1, 2, 3, 6, 12, 24) if len(series) <= step * MOST_LABELS or step == 24)
     whole = words.day if width == "day" else words.hour
-    return stacked([Column(label(start, zone), _parts(found, names, whole(start, zone))) for start, found in series])
+
+    def label(start: int) -> str:
+        hour = datetime.fromtimestamp(start, zone).hour
+        return words.day(start, zone) if width == "day" or not hour else "" if hour % step else words.clock(start, zone)
+
+    return stacked([Column(label(start), _parts(found, names, whole(start, zone))) for start, found in series])
 
 
 def _parts(by_proposer: Mapping[str, Object], names: Sequence[str], when: str) -> list[Part]:

@@ -94,6 +94,7 @@ def _request(
     draw: Random, number: int, at: datetime, tenant: str, key_id: str, deployment: str
 ) -> list[dict[str, object]]:
     is_control = number % HOLDOUT == 0
+    version = 1 if number < HOURS * PER_HOUR // 2 else 2
     opened = OpenEntry(
         request_id=f"seeded-{number}",
         tenant_id=tenant,
@@ -103,14 +104,14 @@ def _request(
         owner="seed:1",
         project_id=default_project(tenant),
         deployment_id=deployment,
-        config_version=1 if number < HOURS * PER_HOUR // 2 else 2,
+        config_version=version,
         cohort="control" if is_control else "treated",
         holdout_ppm=333_333,
         sampled=False,
         speculation="auto",
         at=at - timedelta(seconds=3),
     )
-    figures = _figures(draw, is_control, pays=deployment == FIRST)
+    figures = _figures(draw, version, is_control, pays=deployment == FIRST)
     outcome: Outcome = "disconnected" if draw.random() < 0.04 else "completed"
     values = copied_from(opened) | settle_values(Settlement(opened.request_id, outcome, figures), at)
     blank = dict.fromkeys(values.keys() - open_values(opened, at).keys())
@@ -123,7 +124,7 @@ def _request(
     ]
 
 
-def _figures(draw: Random, is_control: bool, pays: bool) -> Figures:
+def _figures(draw: Random, version: int, is_control: bool, pays: bool) -> Figures:
     by_proposer = {} if is_control else {"prediction": _drafts(draw, 16, 0.9 if pays else 0.35)}
     if not is_control:
         by_proposer["lookup"] = _drafts(draw, 5, 0.6 if pays else 0.2)
@@ -151,7 +152,7 @@ def _figures(draw: Random, is_control: bool, pays: bool) -> Figures:
         by_proposer=by_proposer,
         timings=_timings(draw, decode),
         batch_milli=1000,
-        config_versions={1: steps},
+        config_versions={version: steps},
     )
 
 

@@ -1,12 +1,14 @@
 """How pages look: wide and narrow, light and dark; kept as pictures in build/screenshots."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.browser.conftest import Served, Windows
 
 PAGES = {
     "overview": "/dashboard",
-    "hours": "/dashboard?bucket=hour&zone=Europe/Berlin",
+    "hours": f"/dashboard?bucket=hour&zone=Europe/Berlin&from={datetime.now(UTC).date() - timedelta(days=2)}",
     "deployments": "/dashboard/deployments",
     "deployment": "/dashboard/deployments/dep_default",
     "limits": "/dashboard/limits",

@@ -11,6 +11,7 @@ from gateway.dashboard.charts.lines import Dot, Line, Stroke, over_positions
 from gateway.dashboard.charts.scale import scale
 from gateway.dashboard.charts.spans import Span, spans
 from gateway.dashboard.drafter_form import groups, patch, rebased
+from gateway.dashboard.drawings import over_time
 from gateway.dashboard.forecast import Forecast, alarm, forecast
 from gateway.dashboard.savings import Card, card
 from gateway.deployments.speculation import Speculation
@@ -38,6 +39,15 @@ def test_columns_are_stacked_from_the_ground() -> None:
     assert chart.boxes == [Box(8.5, 45.0, 33.0, 135.0, "kept s1", "kept"), Box(8.5, 0.0, 33.0, 45.0, "lost s1", "lost")]
     assert [mark.label for mark in chart.marks] == ["0", "10", "20", "30", "40"]
     assert chart.labels == [Label(25.0, "Mon"), Label(75.0, "Tue", is_spare=True)]
+
+
+def test_hours_are_named_by_the_clock_and_days_by_their_midnight() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    first = int(NOW.timestamp())
+    of_day = over_time([(first + 3600 * hour, {}) for hour in range(24)], "hour", berlin)
+    assert [label.text for label in of_day.labels] == ["06:00", "12:00", "18:00", "17 Nov"]
+    of_days = over_time([(first + 86400 * day, {}) for day in range(14)], "day", berlin)
+    assert [label.text for label in of_days.labels][:2] == ["16 Nov", "18 Nov"]
 
 
 def test_a_line_has_a_gap_where_nothing_is_known() -> None:

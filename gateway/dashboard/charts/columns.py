@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
-from gateway.dashboard.charts.scale import Mark, scale, thinned
+from gateway.dashboard.charts.scale import Mark, scale
 from gateway.dashboard.words import mark
 
 HEIGHT = 180.0
@@ -76,7 +77,8 @@ def stacked(columns: Sequence[Column]) -> Columns:
 
 
 def beneath(texts: Sequence[str], most: int) -> list[Label]:
-    """At most so many of them, each under its column or point."""
+    """At most so many of those that are not empty, each under its column or point."""
     room = 100 / max(1, len(texts))
-    kept = [(index, text) for index, text in enumerate(thinned(texts, most)) if text]
+    told = [(index, text) for index, text in enumerate(texts) if text]
+    kept = told[:: max(1, ceil(len(told) / most))]
     return [Label(round((index + 0.5) * room, 3), text, place % 2 == 1) for place, (index, text) in enumerate(kept)]

@@ -1,6 +1,6 @@
 """An axis that begins at 0 and has a few round marks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
@@ -39,9 +39,3 @@ def scale(most: float, length: float, parts: int = 4) -> Scale:
     power = 10.0 ** floor(log10(rough))
     step = next(factor * power for factor in STEPS if factor * power >= rough * (1 - 1e-9))
     return Scale(step * ceil(most / step - 1e-9), step, length)
-
-
-def thinned(labels: Sequence[str], most: int) -> list[str]:
-    """At most so many of them, evenly; the others are empty."""
-    every = max(1, ceil(len(labels) / most))
-    return [label if index % every == 0 else "" for index, label in enumerate(labels)]
