@@ -28,13 +28,20 @@ MICRO = timedelta(microseconds=1)
 class Found:
     """A row."""
 
-    __slots__ = ("_mapping",)
+    __slots__ = ("_names", "_values")
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._mapping = values
+    def __init__(self, names: list[str], values: tuple[Any, ...]) -> None:
+        self._names, self._values = names, values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
 
     def __getattr__(self, name: str) -> Any:
         return self._mapping[name]
+
+    @property
+    def _mapping(self) -> dict[str, Any]:
+        return dict(zip(self._names, self._values, strict=True))
 
 
 class Lane:
@@ -76,7 +83,7 @@ class Lane:
             values = dict(_spread(parameters))
             cursor = self._run(self._text(statement, parameters), values)
             names = [column[0] for column in cursor.description or ()]
-            rows += [Found(dict(zip(names, row, strict=True))) for row in cursor]
+            rows += [Found(names, row) for row in cursor]
         return iter(rows)
 
     def close(self) -> None:

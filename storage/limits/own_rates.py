@@ -126,7 +126,7 @@ class OwnRates:
         charged = {s: a for (name, s), a in self._charged.items() if name == subject.name and oldest <= s <= second}
         runs = sum(any(s.name == subject.name for s in c.limited_in("concurrency")) for c in self._runs.values())
         amounts = sum(charged.values(), NOTHING)
-        return Usage(replace(amounts, concurrency=runs), max(charged, default=None))
+        return Usage(amounts._replace(concurrency=runs), max(charged, default=None))
 
     def _last_seen(self, subject: Subject, now: float) -> Seen | None:
         seen = self._seen.get(subject.name)

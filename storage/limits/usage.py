@@ -77,10 +77,9 @@ async def usages(
         has_budget = any(subject.limits.limits_any(*BUDGETS) for subject in subjects)
         statement = ALL if has_budget else OF_TRAFFIC
     for row in await session.execute(statement, _parameters(list(found), now)):
-        told = row._mapping
-        amounts = Amounts(*[told[dimension] for dimension in DIMENSIONS])
-        before, newest = found[row.subject], told["newest"]
-        found[row.subject] = Usage(before.amounts + amounts, newest if newest >= 0 else before.newest)
+        subject, *amounts, newest = row
+        before = found[subject]
+        found[subject] = Usage(before.amounts + Amounts(*amounts), newest if newest >= 0 else before.newest)
     return list(found.values())
 
 

@@ -1,11 +1,12 @@
 """What limits are spoken of in: who is limited in what, what a request claims, and what it was answered.
 
-Amounts are integers. Times are unix seconds of the store's clock.
+Amounts are integers. Times are unix seconds of the store's clock. What each request makes a dozen of is a named tuple:
+a frozen dataclass takes five times as long to make.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from storage.money import FREE, Price, Used
 
@@ -53,8 +54,7 @@ class Limits:
         return Limits(**{rate: max(0, limit - charged.of(rate)) // parts for rate, limit in limited.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
+class Amounts(NamedTuple):
     """So much in each dimension: what is in use, or what a claim adds."""
 
     concurrency: int = 0
@@ -68,7 +68,7 @@ class Amounts:
         amount: int = getattr(self, dimension)
         return amount
 
-    def __add__(self, other: "Amounts") -> "Amounts":
+    def __add__(self, other: "Amounts") -> "Amounts":  # type: ignore[override]
         return Amounts(
             self.concurrency + other.concurrency,
             self.requests_per_minute + other.requests_per_minute,
@@ -79,7 +79,7 @@ class Amounts:
         )
 
     def __neg__(self) -> "Amounts":
-        return Amounts(*[-self.of(dimension) for dimension in DIMENSIONS])
+        return Amounts(*[-amount for amount in self])
 
     def __sub__(self, other: "Amounts") -> "Amounts":
         return self + -other
@@ -127,8 +127,7 @@ class Claim:
         return (subject for subject in self.subjects if subject.limits.limits_any(*dimensions))
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What one subject has in use."""
 
     amounts: Amounts = Amounts()
@@ -148,8 +147,7 @@ class Verdict:
     """(second, amount) that count against what is broken, where that is a rate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How one limit stands."""
 
     subject: Subject
