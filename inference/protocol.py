@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 
@@ -215,7 +215,7 @@ class WorkerReady(Value):
     """Of configuration and weights."""
     weights_bytes: int = 0
     cache_bytes: int = 0
-    drafters: tuple[str, ...] = ("lookup",)
+    drafters: tuple[str, ...] = ("lookup", "suffix")
     """Kinds of drafter that this worker can run."""
 
 

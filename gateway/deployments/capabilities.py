@@ -13,6 +13,11 @@ OWN_DRAFTER: Mapping[str, str] = {
     "qwen3_next": "mtp",
 }
 """Family → the drafter that its checkpoints bring along."""
+OWN_TEXT: Mapping[tuple[str, str], list[str]] = {
+    ("lookup", "request"): ["lookup in the request's own text"],
+    ("suffix", "request"): ["suffixes of the request's own text"],
+    ("suffix", "tenant"): ["suffixes of the request's own text and its tenant's latest answers"],
+}
 
 
 def capabilities(facts: WorkerReady | None) -> dict[str, Any]:
@@ -56,7 +61,7 @@ def told_of(speculation: Speculation) -> str:
     if not speculation.enabled:
         return "Nothing drafts: speculation is off."
     sources = ["the client's prediction"] if speculation.prediction.enabled else []
-    sources += ["lookup in the request's own text"] if speculation.drafter.kind == "lookup" else []
+    sources += OWN_TEXT.get((speculation.drafter.kind, speculation.drafter.scope), [])
     return f"Drafts come from {' and '.join(sources)}." if sources else "Nothing drafts: every source is off."
 
 

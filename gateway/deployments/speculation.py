@@ -18,10 +18,11 @@ from inference.speculation_config import (
     LookupConfig,
     PredictionConfig,
     SpeculationConfig,
+    SuffixConfig,
 )
 
-KINDS = ("none", "lookup")
-LATER_KINDS = ("draft_model", "eagle", "eagle3", "mtp", "suffix")
+KINDS = ("none", "lookup", "suffix")
+LATER_KINDS = ("draft_model", "eagle", "eagle3", "mtp")
 MOST_HELD_OUT = 0.2
 HELD_OUT = 0.02
 NOT_BUILT = "is not built into this version"
@@ -47,8 +48,13 @@ def _absent(value: JsonValue) -> None:
         raise refusal("unsupported_parameter", f"Unsupported parameter: '{{param}}' {NOT_BUILT}. Leave it out.")
 
 
-Kind = Annotated[Literal["none", "lookup"], BeforeValidator(_known(KINDS, LATER_KINDS))]
-Scope = Annotated[Literal["request"], BeforeValidator(_known(("request",), ("tenant", "deployment")))]
+def _default_suffix(value: object) -> object:
+    """Releases without this drafter stored null."""
+    return {} if value is None else value
+
+
+Kind = Annotated[Literal["none", "lookup", "suffix"], BeforeValidator(_known(KINDS, LATER_KINDS))]
+Scope = Annotated[Literal["request", "tenant"], BeforeValidator(_known(("request", "tenant"), ("deployment",)))]
 Verification = Annotated[Literal["coupled"], BeforeValidator(_known(("coupled",), ("rejection",)))]
 NotBuilt = Annotated[None, BeforeValidator(_absent)]
 HoldoutRate = Annotated[float, Field(ge=0.0, le=MOST_HELD_OUT, allow_inf_nan=False)]
@@ -67,6 +73,14 @@ class Ngram(Wire):
         return self
 
 
+class Suffix(Wire):
+    """The longest run of last tokens that stood somewhere before."""
+
+    min_match: Annotated[int, Field(ge=1, le=64)] = 2
+    factor: Annotated[float, Field(gt=0.0, le=64.0, allow_inf_nan=False)] = 2.0
+    """A match of m tokens is drafted from for up to factor x m tokens."""
+
+
 class Drafter(Wire):
     """The deployment's own drafter, beside the clients' predictions."""
 
@@ -75,10 +89,17 @@ class Drafter(Wire):
     """Tokens it proposes a step at most, the target's own token excluded. null: as many as adaptive.maximum."""
     ngram: Ngram = Ngram()
     scope: Scope = "request"
-    """Whose text it learns from."""
+    """Whose text it learns from: a request's own, or with kind suffix also what its tenant was answered lately."""
     model: NotBuilt = None
     revision: NotBuilt = None
-    suffix: NotBuilt = None
+    suffix: Annotated[Suffix, BeforeValidator(_default_suffix)] = Suffix()
+
+    @model_validator(mode="after")
+    def _scoped(self) -> "Drafter":
+        if self.scope != "request" and self.kind != "suffix":
+            told = f"Invalid value for '{{param}}': only kind 'suffix' learns from a {self.scope}. Send 'request'."
+            raise refusal("invalid_value", told, "scope")
+        return self
 
 
 class Prediction(Wire):
@@ -156,6 +177,13 @@ def engine_config(asked: Speculation, version: int, origin: str = "") -> Specula
             min_ngram=drafter.ngram.min,
             max_ngram=drafter.ngram.max,
             length=drafter.length,
+        ),
+        suffix=SuffixConfig(
+            enabled=drafter.kind == "suffix",
+            min_match=drafter.suffix.min_match,
+            factor=drafter.suffix.factor,
+            length=drafter.length,
+            scope=drafter.scope,
         ),
         adaptive=AdaptiveConfig.model_validate(asked.adaptive.model_dump()),
         auto_disable=AutoDisableConfig.model_validate(asked.auto_disable.model_dump()),

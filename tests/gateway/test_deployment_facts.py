@@ -106,9 +106,9 @@ def test_a_family_without_a_drafter_of_its_own_says_so() -> None:
 
 
 def test_every_kind_of_drafter_is_told_with_why_not() -> None:
-    told = {one["kind"]: (one["available"], one["why"]) for one in drafters(("lookup",))}
+    told = {one["kind"]: (one["available"], one["why"]) for one in drafters(("lookup", "suffix"))}
     assert list(told) == [*KINDS, *LATER_KINDS]
-    assert told["lookup"] == told["none"] == (True, None)
+    assert told["lookup"] == told["suffix"] == told["none"] == (True, None)
     assert told["mtp"] == (False, "is not built into this version")
     assert drafters(())[1] == {"kind": "lookup", "available": False, "why": "its engine cannot run it"}
     assert capabilities(READY)["context_length"] == 256
@@ -122,6 +122,8 @@ def test_what_drafts_is_told_in_a_sentence() -> None:
     assert told_of(only.model_copy(update={"prediction": Prediction(enabled=False)})) == (
         "Nothing drafts: every source is off."
     )
+    suffix = Speculation(drafter=Drafter(kind="suffix", scope="tenant"), prediction=Prediction(enabled=False))
+    assert told_of(suffix) == "Drafts come from suffixes of the request's own text and its tenant's latest answers."
     assert told_of(Speculation(enabled=False)) == "Nothing drafts: speculation is off."
 
 
@@ -129,7 +131,13 @@ def test_the_default_is_the_engines_own_and_every_member_reaches_it() -> None:
     assert engine_config(Speculation(), 1) == SpeculationConfig()
     written = {
         "enabled": False,
-        "drafter": {"kind": "none", "length": 3, "ngram": {"min": 4, "max": 9}},
+        "drafter": {
+            "kind": "suffix",
+            "length": 3,
+            "ngram": {"min": 4, "max": 9},
+            "scope": "tenant",
+            "suffix": {"min_match": 3, "factor": 1.5},
+        },
         "prediction": {"enabled": False, "max_tokens": 77},
         "adaptive": {"mode": "schedule", "start": 2, "minimum": 1, "maximum": 16},
         "auto_disable": {"min_acceptance": 0.25, "max_running": 4},
@@ -141,6 +149,7 @@ def test_the_default_is_the_engines_own_and_every_member_reaches_it() -> None:
         "enabled": False,
         "verification": "coupled",
         "lookup": {"enabled": False, "min_ngram": 4, "max_ngram": 9, "length": 3},
+        "suffix": {"enabled": True, "min_match": 3, "factor": 1.5, "length": 3, "scope": "tenant"},
         "prediction": written["prediction"],
         "adaptive": written["adaptive"],
         "auto_disable": written["auto_disable"],

@@ -38,7 +38,7 @@ async def test_the_first_start_makes_one_from_the_settings(tmp_path: Path) -> No
             "scope": "request",
             "model": None,
             "revision": None,
-            "suffix": None,
+            "suffix": {"min_match": 2, "factor": 2.0},
         }
         assert told["state"]["phase"] == "ready"
         assert told["speculation_version"]["author"] == "system"
@@ -60,7 +60,11 @@ async def test_a_deployment_is_made_answers_and_is_told(tmp_path: Path) -> None:
         assert [one["speculation_version"] for one in told["state"]["replicas"]] == [1, 1]
         assert told["capabilities"]["context_length"] == 8192
         assert told["capabilities"]["tools"] is False
-        assert [one["kind"] for one in told["capabilities"]["drafters"] if one["available"]] == ["none", "lookup"]
+        assert [one["kind"] for one in told["capabilities"]["drafters"] if one["available"]] == [
+            "none",
+            "lookup",
+            "suffix",
+        ]
         assert "runs with lookup only" in told["capabilities"]["default_drafter"]["why"]
         assert (await http.get(f"{DEPLOYMENTS}/{told['id']}")).json() == told
         assert (await gateway.chat(model="tiny")).status_code == 200
@@ -227,6 +231,8 @@ async def test_a_dry_run_says_all_that_would_change_and_changes_nothing(tmp_path
         assert (await http.patch(url, json=body, headers={"if-match": '"7"'})).status_code == 412
         wrong = await http.patch(url, json={"speculation": {"holdout_rate": 0.3}}, headers=match)
         assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "speculation.holdout_rate")
+        shared = await http.patch(url, json={"speculation": {"drafter": {"scope": "tenant"}}}, headers=match)
+        assert (shared.status_code, shared.json()["error"]["param"]) == (400, "speculation.drafter.scope")
         created = await http.post(f"{DEPLOYMENTS}?dry_run=true", json={"name": "b", "model": folder_of(tmp_path)})
         assert {"field": "name", "from": None, "to": "b"} in created.json()["changes"]
         assert (await http.get(f"{DEPLOYMENTS}/{id}")).json() == before

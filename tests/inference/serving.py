@@ -13,6 +13,7 @@ from inference.config import EngineConfig, SpeculationConfig
 from inference.engine.engine import Engine
 from inference.engine.worker import Worker
 from inference.protocol import (
+    PROTOCOL_VERSION,
     Accepted,
     Failure,
     FinishReason,
@@ -38,7 +39,7 @@ SECRET = "the workers' own"
 MAX_MODEL_LEN = 256
 VOCAB = 274
 """Of the byte-level test tokenizer."""
-HEADERS = {"authorization": f"Bearer {SECRET}", "x-specgate-protocol": "1"}
+HEADERS = {"authorization": f"Bearer {SECRET}", "x-specgate-protocol": str(PROTOCOL_VERSION)}
 USAGE = TokenUsage(prompt_tokens=1, cached_tokens=0, completion_tokens=1)
 
 

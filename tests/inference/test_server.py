@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from inference.config import SpeculationConfig
-from inference.protocol import Accepted, EngineError, Failure, WorkerLoad, WorkerReady
+from inference.protocol import PROTOCOL_VERSION, Accepted, EngineError, Failure, WorkerLoad, WorkerReady
 from inference.server.outbox import LIMIT
 from inference.server.process import bind
 from inference.server.service import Progress, ServedEngine, Service
@@ -57,16 +57,16 @@ async def test_every_route_but_livez_asks_for_the_secret() -> None:
 
 async def test_another_protocol_version_is_refused_with_both_numbers() -> None:
     async with listening(ready(ScriptedWorker())) as url:
-        for spoken in ("2", "", "none"):
+        for spoken in (str(PROTOCOL_VERSION + 1), "", "none"):
             headers = HEADERS | {"x-specgate-protocol": spoken}
             for method, path in ROUTES:
                 response = await fetch(method, url + path, headers)
                 expected = (200, None) if path == "/metrics" else (400, "protocol_mismatch")
                 code = response.json()["code"] if response.status_code != 200 else None
                 assert (response.status_code, code) == expected
-        told = (await fetch("GET", url + "/load", HEADERS | {"x-specgate-protocol": "2"})).json()["message"]
-        assert "protocol 1" in told
-        assert "protocol 2" in told
+        told = (await fetch("GET", url + "/load", HEADERS | {"x-specgate-protocol": "7"})).json()["message"]
+        assert f"protocol {PROTOCOL_VERSION}," in told
+        assert "protocol 7:" in told
 
 
 async def test_a_request_streams_its_events_a_line_each() -> None:
