@@ -1,7 +1,7 @@
 """An engine that costs next to nothing, as a process of its own: `python -m tests.benchmarks.fake_worker`.
 
 It speaks the worker's protocol to the gateway and OpenAI's to whoever asks it directly, with the same tokens at the
-same pace: `user` (OpenAI) and `seed` (worker) say how many chunks a stream has. The text of a chunk is the moment at
+same pace: `seed` says how many chunks a stream has; below 0 the engine fails. The text of a chunk is the moment at
 which it was sent, in nanoseconds of the machine's monotonic clock.
 """
 
@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import uvicorn
+from pydantic import BaseModel
 
 from inference.protocol import (
     Accepted,
-    GenerationRequest,
+    Failure,
+    FinishReason,
     SpeculationStats,
     TokenEvent,
     TokenUsage,
@@ -32,6 +34,8 @@ CREATED = 1_800_000_000
 
 SPECULATION = {"version": 0, "origin": ""}
 """As the gateway set it last."""
+ABORTED: set[str] = set()
+"""Requests that are to end."""
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -40,7 +44,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
             SPECULATION.update(json.loads(await _body(receive)))
             await _answer(send, b"{}")
         case "/generate":
-            await _generate(GenerationRequest.model_validate_json(await _body(receive)), send)
+            await _generate(json.loads(await _body(receive)), send)
         case "/v1/chat/completions":
             await _chat(json.loads(await _body(receive)), send)
         case "/readyz":
@@ -48,6 +52,9 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
             await _answer(send, ready.model_dump_json().encode())
         case "/load":
             await _answer(send, _load().model_dump_json().encode())
+        case path if path.startswith("/requests/"):
+            ABORTED.add(path.removeprefix("/requests/"))
+            await _answer(send, b"", 204)
         case _:
             await _answer(send, b"{}")
 
@@ -59,49 +66,74 @@ def _load() -> WorkerLoad:
     )
 
 
-async def _generate(request: GenerationRequest, send: Any) -> None:
+async def _generate(asked: dict[str, Any], send: Any) -> None:
     await _start(send, b"application/x-ndjson")
-    await _more(send, Accepted(prompt_tokens=9).model_dump_json().encode() + b"\n")
-    chunks = request.sampling.seed or 0
-    tokens = chunks or TOKENS
-    passes = SpeculationStats(steps=tokens - 1)
-    usage = TokenUsage(prompt_tokens=9, cached_tokens=0, completion_tokens=tokens, speculation=passes)
-    if not chunks:
-        event = TokenEvent(
-            seq_no=0, token_ids=tuple(range(TOKENS)), text="x" * TOKENS, finish_reason="stop", usage=usage
-        )
-        await _more(send, event.model_dump_json(exclude_none=True).encode() + b"\n")
-    async for number in _paced(chunks):
-        last = {"finish_reason": "stop", "usage": usage} if number == chunks - 1 else {}
-        event = TokenEvent(seq_no=number, token_ids=(number,), text=str(time.monotonic_ns()), **last)
-        await _more(send, event.model_dump_json(exclude_none=True).encode() + b"\n")
+    seed = asked["sampling"].get("seed") or 0
+    if seed == 0:
+        await send({"type": "http.response.body", "body": ACCEPTED + WHOLE})
+        return
+    await _more(send, ACCEPTED)
+    if seed < 0:
+        await _more(send, FAILED)
+    async for number in _paced(seed):
+        if asked["request_id"] in ABORTED:
+            ABORTED.remove(asked["request_id"])
+            await _more(send, _end("abort", number))
+            break
+        if number == seed - 1:
+            await _more(send, _end("stop", seed, seq_no=number, text=str(time.monotonic_ns()), token_ids=(number,)))
+        else:
+            await _more(send, CHUNK % (number, number, time.monotonic_ns()))
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _chat(asked: dict[str, Any], send: Any) -> None:
     chunks = asked.get("seed") or 0
     if not chunks:
-        choice = {"index": 0, "message": {"role": "assistant", "content": "x" * TOKENS}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 9, "completion_tokens": TOKENS, "total_tokens": 9 + TOKENS}
-        await _answer(send, json.dumps(_object("chat.completion", [choice]) | {"usage": usage}).encode())
+        await _answer(send, CHAT)
         return
     await _start(send, b"text/event-stream; charset=utf-8")
     async for number in _paced(chunks):
-        reason = "stop" if number == chunks - 1 else None
-        choice = {"index": 0, "delta": {"content": str(time.monotonic_ns())}, "finish_reason": reason}
-        told = json.dumps(_object("chat.completion.chunk", [choice]), separators=(",", ":"))
-        await _more(send, f"data: {told}\n\n".encode())
+        await _more(send, (CHAT_CHUNK if number < chunks - 1 else CHAT_END) % time.monotonic_ns())
     await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+
+def _line(value: BaseModel) -> bytes:
+    return value.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+def _end(reason: FinishReason, tokens: int, **members: Any) -> bytes:
+    passes = SpeculationStats(steps=max(0, tokens - 1))
+    usage = TokenUsage(prompt_tokens=9, cached_tokens=0, completion_tokens=tokens, speculation=passes)
+    event = {"seq_no": tokens, "token_ids": (), "text": ""} | members
+    return _line(TokenEvent(**event, finish_reason=reason, usage=usage))
+
+
+def _object(kind: str, choice: dict[str, Any]) -> dict[str, Any]:
+    told = {"id": "chatcmpl-fake", "object": kind, "created": CREATED, "model": "fake"}
+    return told | {"choices": [{"index": 0} | choice]}
+
+
+def _frame(text: str, reason: str | None = None) -> bytes:
+    told = _object("chat.completion.chunk", {"delta": {"content": text}, "finish_reason": reason})
+    return f"data: {json.dumps(told, separators=(',', ':'))}\n\n".encode()
+
+
+# What is the same each time is spelt before it is asked for: one shape of answer must not cost more than the other.
+ACCEPTED = _line(Accepted(prompt_tokens=9))
+FAILED = _line(Failure(status=500, code="engine_error", message="The engine failed."))
+WHOLE = _end("stop", TOKENS, text="x" * TOKENS, token_ids=tuple(range(TOKENS)))
+CHUNK = b'{"type":"tokens","choice":0,"seq_no":%d,"token_ids":[%d],"text":"%d"}\n'
+MESSAGE = {"message": {"role": "assistant", "content": "x" * TOKENS}, "finish_reason": "stop"}
+USAGE = {"prompt_tokens": 9, "completion_tokens": TOKENS, "total_tokens": 9 + TOKENS}
+CHAT = json.dumps(_object("chat.completion", MESSAGE) | {"usage": USAGE}).encode()
+CHAT_CHUNK, CHAT_END = _frame("%d"), _frame("%d", "stop")
 
 
 async def _paced(chunks: int) -> AsyncIterator[int]:
     for number in range(chunks):
         await asyncio.sleep(PACE_SECONDS)
         yield number
-
-
-def _object(kind: str, choices: list[Any]) -> dict[str, Any]:
-    return {"id": "chatcmpl-fake", "object": kind, "created": CREATED, "model": "fake", "choices": choices}
 
 
 async def _body(receive: Any) -> bytes:
@@ -113,9 +145,9 @@ async def _body(receive: Any) -> bytes:
             return body
 
 
-async def _answer(send: Any, body: bytes) -> None:
+async def _answer(send: Any, body: bytes, status: int = 200) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

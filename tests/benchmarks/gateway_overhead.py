@@ -2,30 +2,32 @@
 
 Four processes on this machine: a fake engine, a bare FastAPI relay (`relay` below: same server, same HTTP client, no
 keys, no ledger), the gateway as `specgate serve` starts it (authentication, limits and ledger on, SQLite), and this
-client. Rounds go round the targets, so that what else the machine does falls on all of them alike.
+client. Rounds go round the targets, so that what else the machine does falls on all of them alike. The relay is what
+FastAPI, uvicorn and httpx make of it as they come; the gateway has the same three, and its own sockets beneath httpx.
 
     added        what a target takes − what the engine asked directly takes, by medians within a round
     non-stream   one answer of 16 tokens that the engine has at once: while a real one generates, the gateway's work on
                  all tokens but the last costs the client nothing
     a chunk      seconds from the engine's sending to the client's reading of one chunk of a paced stream
 
-Bars are ratios, so that they hold on any machine; milliseconds are reported. Exit code 1 where a bar is missed.
+    memory       over a soak of requests of every kind (`soak.py`), the line fitted after its first fifth
+
+Bars are ratios, so that they hold on any machine; milliseconds are reported. A whole run (some six minutes) is kept in
+`results/`. Exit code 1 where a bar is missed.
 """
 
 import argparse
 import asyncio
+import io
 import json
-import os
-import platform
 import random
 import socket
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -37,12 +39,13 @@ from rich.table import Table
 from starlette.responses import Response, StreamingResponse
 
 from tests.benchmarks import targets
-from tests.benchmarks.targets import Target
-from tests.benchmarks.wire_client import Connection, Refused, request
+from tests.benchmarks.results import save, where
+from tests.benchmarks.soak import SAMPLES, Memory, soak
+from tests.benchmarks.targets import CHAT, Target, body
+from tests.benchmarks.wire_client import Connection, Refused
 
 MODULE = "tests.benchmarks.gateway_overhead"
-CHAT = "/v1/chat/completions"
-ADDED_BAR, CHUNK_BAR, TAIL_BAR, MEMORY_BAR = 2.0, 1.5, 5.0, 1.05
+ADDED_BAR, CHUNK_BAR, TAIL_BAR, MEMORY_BAR = 2.0, 1.5, 5.0, 1.02
 
 
 def relay(upstream: str) -> FastAPI:
@@ -93,14 +96,7 @@ class Row:
     load_p50: float | None = None
     load_p99: float | None = None
     """At 30 % of the peak."""
-    rss: list[int] = field(default_factory=list)
-    """Bytes, sampled ten times along the soak."""
-
-
-def body(target: Target, chunks: int = 0) -> bytes:
-    asked: dict[str, Any] = {"model": target.model, "messages": [{"role": "user", "content": "Say hello to me."}]}
-    asked |= {"max_tokens": 64} | ({"stream": True, "seed": chunks} if chunks else {})
-    return request(CHAT, target.key, asked)
+    memory: Memory | None = None
 
 
 async def one_round(target: Target, plan: Plan, row: Row) -> None:
@@ -164,21 +160,6 @@ async def under_load(target: Target, plan: Plan, row: Row) -> None:
     row.load_p50, row.load_p99 = statistics.median(taken), quantile(taken, 0.99)
 
 
-async def soak(target: Target, plan: Plan, row: Row, on_step: Callable[[], None]) -> None:
-    """So many requests over eight connections; memory is looked at after each tenth."""
-
-    async def ask(count: int) -> None:
-        connection, raw = await Connection.open(target.port), body(target)
-        for _ in range(count):
-            await connection.ask(raw)
-        connection.close()
-
-    for _ in range(10):
-        await asyncio.gather(*(ask(plan.soak // 80) for _ in range(8)))
-        row.rss.append(target.rss)
-        on_step()
-
-
 def quantile(values: list[float], q: float) -> float:
     return sorted(values)[min(len(values) - 1, int(q * len(values)))]
 
@@ -211,8 +192,9 @@ async def measure(plan: Plan, console: Console) -> dict[str, Row]:
                 await under_load(target, plan, rows[target.name])
                 progress.advance(task)
             if plan.soak:
-                task = progress.add_task(f"soak, {plan.soak:,} requests", total=10)
-                await soak(measured[2], plan, rows[measured[2].name], lambda: progress.advance(task))
+                task = progress.add_task(f"soak, {plan.soak:,} requests", total=SAMPLES)
+                ours = measured[2]
+                rows[ours.name].memory = await soak(ours, plan.soak, lambda: progress.advance(task))
         return rows
 
 
@@ -226,9 +208,8 @@ def bars(rows: dict[str, Row]) -> dict[str, tuple[float, float]]:
         "added a chunk, times the relay's": (added(ours, direct, "chunk") / added(bare, direct, "chunk"), CHUNK_BAR),
         "p99 at 30 % of peak, times p50": (ours.load_p99 / ours.load_p50, TAIL_BAR),
     }
-    if ours.rss:
-        # The first fifth fills pools and caches.
-        told["memory at the end, times after a fifth"] = (ours.rss[-1] / ours.rss[1], MEMORY_BAR)
+    if ours.memory:
+        told["memory at the end, times after a fifth"] = (ours.memory.growth, MEMORY_BAR)
     return told
 
 
@@ -247,35 +228,35 @@ def report(rows: dict[str, Row], console: Console) -> None:
     for name, row in rows.items():
         if row.refused:
             console.print(f"{name}: {row.refused} requests were refused at its peak")
+        if row.memory:
+            per_request = f"{row.memory.slope:+.1f} bytes a request, fitted after a fifth"
+            console.print(f"{name}: {row.memory.rss[-1] / 2**20:.1f} MiB after {row.memory.requests:,}, {per_request}")
     for name, (reached, bar) in bars(rows).items():
         console.print(f"{name}: {reached:.2f} (at most {bar:g}) {'held' if reached <= bar else 'MISSED'}")
-
-
-def where() -> dict[str, Any]:
-    """What a figure must be read with."""
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "load_before": os.getloadavg()[0],
-    }
 
 
 def run(arguments: argparse.Namespace) -> int:
     quick = Plan(rounds=3, requests=60, streams=1, load_seconds=2.0, soak=0)
     plan = quick if arguments.quick else Plan(rounds=arguments.rounds, soak=arguments.soak)
     console = Console(stderr=arguments.json, width=None if sys.stdout.isatty() else 130)
-    told = where()
+    told = where(MODULE)
     rows = asyncio.run(measure(plan, console))
     reached = bars(rows)
-    if arguments.json:
-        figures = {name: asdict(row) for name, row in rows.items()}
-        print(json.dumps(told | {"plan": asdict(plan), "targets": figures, "bars": reached}, indent=2))
-    else:
-        console.print(", ".join(f"{name} {value}" for name, value in told.items()))
-        report(rows, console)
+    figures = told | {"plan": asdict(plan), "targets": {name: asdict(row) for name, row in rows.items()}}
+    figures |= {"bars": reached}
+    shown = table_of(told, rows)
+    print(json.dumps(figures, indent=2) if arguments.json else shown)
+    if not arguments.quick:
+        console.print(f"Kept in {save('gateway_overhead', figures, shown)}")
     return 0 if all(value <= bar for value, bar in reached.values()) else 1
+
+
+def table_of(told: dict[str, Any], rows: dict[str, Row]) -> str:
+    paper = Console(file=io.StringIO(), width=130)
+    paper.print(", ".join(f"{name} {value}" for name, value in told.items()))
+    report(rows, paper)
+    assert isinstance(paper.file, io.StringIO)
+    return paper.file.getvalue()
 
 
 def be_the_relay(upstream: str) -> int:

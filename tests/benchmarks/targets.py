@@ -13,12 +13,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+
+from tests.benchmarks.wire_client import request
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 60
 SECRET = "between the two of the benchmark"
+CHAT = "/v1/chat/completions"
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,13 @@ class Target:
         """Bytes of memory that it holds now."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+
+
+def body(target: Target, seed: int = 0, stream: bool | None = None) -> bytes:
+    """A request's bytes. `seed`, where there is one, is what the fake engine goes by: so many chunks of a stream."""
+    asked: dict[str, Any] = {"model": target.model, "messages": [{"role": "user", "content": "Say hello to me."}]}
+    asked |= {"max_tokens": 64} | ({"stream": seed > 0 if stream is None else stream, "seed": seed} if seed else {})
+    return request(CHAT, target.key, asked)
 
 
 @contextlib.contextmanager

@@ -52,6 +52,12 @@ class Connection:
             delays += [(now - int(stamp)) / 1e9 for stamp in STAMP.findall(chunk)]
         return delays
 
+    async def begin(self, raw: bytes) -> None:
+        """Returns with a stream's first chunk."""
+        self._writer.write(raw)
+        await self._head()
+        await self._chunk()
+
     def close(self) -> None:
         self._writer.close()
 
