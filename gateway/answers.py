@@ -88,8 +88,10 @@ class CompletionResponse(Response):
             with suppress(Gone):
                 await wire.write(sse.error_frame(as_api_error(error)), is_last=True)
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._close(scope, outcome)
+            if self.completion.settled is None:
+                with anyio.CancelScope(shield=True):
+                    await self.completion.settle(outcome)
+            self._close(scope)
 
     async def _run(self, wire: Wire) -> None:
         await self.completion.open()
@@ -125,8 +127,9 @@ class CompletionResponse(Response):
         is_lost = isinstance(error, EngineError) and error.failure.code in ENGINE_GONE
         return "engine_lost" if is_lost and self.completion.is_accepted else "error"
 
-    async def _close(self, scope: Scope, outcome: Outcome) -> None:
-        figures = await self.completion.settle(outcome)
+    def _close(self, scope: Scope) -> None:
+        figures = self.completion.settled
+        assert figures is not None
         if self.completion.is_charged:
             self.grant.ran(figures)
         self._count(figures)

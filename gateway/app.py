@@ -63,10 +63,11 @@ def build_app(parts: Parts, *, with_public: bool = True, with_admin: bool | None
     serves_admin = parts.settings.serves_admin if with_admin is None else with_admin
     without_key = (*OPEN, *(SCRAPED if serves_admin else ()))
     with_key = (*(PUBLIC if with_public else ()), *(ADMIN if serves_admin else ()))
-    for router in without_key:
-        app.include_router(router)
+    # In the order in which they are looked through: what is asked most comes first.
     for router in with_key:
         app.include_router(router, dependencies=[Depends(_admitted)])
+    for router in without_key:
+        app.include_router(router)
     app.state.calls = calls_of((*without_key, *with_key))
     app.state.document = document(app.state.calls)
     if serves_admin:

@@ -80,7 +80,8 @@ class Completion:
         self._num_notes = 0
         self._due = asyncio.Event()
         self._settling: asyncio.Task[Figures] | None = None
-        self._settled: Figures | None = None
+        self.settled: Figures | None = None
+        """What it used, once that is in the ledger."""
         self.outcome: Outcome | None = None
         """How it ended; None while it runs."""
 
@@ -134,14 +135,14 @@ class Completion:
 
     async def settle(self, outcome: Outcome) -> Figures:
         """What it used. The first call says how it ended; a caller that is cancelled changes nothing."""
-        if self._settled is None and self._settling is None:
+        if self.settled is None and self._settling is None:
             self.outcome = outcome
             if not self._settle_now(outcome):
                 self._settling = asyncio.create_task(self._settle(outcome))
-        if self._settled is None:
+        if self.settled is None:
             assert self._settling is not None
-            self._settled = await asyncio.shield(self._settling)
-        return self._settled
+            self.settled = await asyncio.shield(self._settling)
+        return self.settled
 
     def _burst(self) -> Burst:
         """A failure waits until what came before it was told."""
@@ -221,7 +222,7 @@ class Completion:
             return False
         self._quiet()
         self._let_end()
-        self._settled = figures
+        self.settled = figures
         return True
 
     async def _settle(self, outcome: Outcome) -> Figures:

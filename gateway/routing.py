@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import accumulate
 from typing import Protocol
 
@@ -111,7 +110,7 @@ class Router:
     def cache_salt(self, principal: Principal, route: Route) -> str:
         """Opaque to the engine; tells tenants and deployments apart, and no client can choose it."""
         named = f"{len(principal.tenant_id)}:{principal.tenant_id}:{route.name}".encode()
-        return hmac.new(self._salt_key, named, sha256).hexdigest()
+        return hmac.digest(self._salt_key, named, "sha256").hex()
 
     def _drawn(self, alias: str, routes: Sequence[Route]) -> Route:
         choices = [route for route in routes if route.is_ready] or list(routes)

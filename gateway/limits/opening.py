@@ -15,7 +15,9 @@ async def open_limiter(settings: Settings, db: Database, num_gateways: Callable[
     """Rates and concurrency in Redis where there is one; budgets always in the database."""
     if settings.redis_url is None:
         lane = Lane.of(settings.database, settings.durability)
-        yield DatabaseLimiter(db, settings.lease_seconds, lane=lane)
+        limiter = DatabaseLimiter(db, settings.lease_seconds, lane=lane)
+        yield limiter
+        limiter.close()
         if lane is not None:
             lane.close()
         return

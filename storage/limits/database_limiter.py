@@ -1,12 +1,15 @@
 """Everything in the database: one transaction decides and holds."""
 
-from collections.abc import Callable, Collection, Coroutine, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from storage.clock import Clock, database_clock
 from storage.database import Database, Session
+from storage.errors import StorageError
 from storage.limits.budgets import Budgets
 from storage.limits.lane import Lane
 from storage.limits.locks import hold
@@ -28,6 +31,9 @@ from storage.limits.values import (
 from storage.money import Used
 
 T = TypeVar("T")
+Work = Callable[[Session], Coroutine[Any, Any, T]]
+SOON, RETRY = 0.005, 1.0
+"""Seconds."""
 
 
 class DatabaseLimiter:
@@ -37,6 +43,9 @@ class DatabaseLimiter:
         self, db: Database, lease_seconds: float, clock: Clock = database_clock, lane: Lane | None = None
     ) -> None:
         self._db, self._lease_seconds, self._clock, self._lane = db, lease_seconds, clock, lane
+        self._ending: list[Work[bool]] = []
+        """Releases, soon."""
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_degraded(self) -> bool:
@@ -46,7 +55,7 @@ class DatabaseLimiter:
         return await self._run(partial(self._reserve, claim))
 
     def reserve_now(self, claim: Claim) -> Reservation | Refusal | None:
-        return self._lane.run(partial(self._reserve, claim)) if self._lane else None
+        return self._now(partial(self._reserve, claim))
 
     async def adjust(self, reservation: Reservation, input_tokens: int, output_tokens: int) -> Reservation | Refusal:
         claim = replace(reservation.claim, input_tokens=input_tokens, output_tokens=output_tokens)
@@ -56,7 +65,19 @@ class DatabaseLimiter:
         await self._run(partial(self._release, reservation, used))
 
     def release_now(self, reservation: Reservation, used: Used | None) -> bool:
-        return bool(self._lane and self._lane.run(partial(self._release, reservation, used)))
+        """Done with whatever is decided next, and soon in any case: most requests end just before another begins."""
+        if self._lane is None:
+            return False
+        self._ending.append(partial(self._release, reservation, used))
+        self._end_in(SOON)
+        return True
+
+    def close(self) -> None:
+        """What was to be released soon is released now, if it can be."""
+        with suppress(StorageError):
+            self._now(_nothing)
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:
         claims = [reservation.claim for reservation in reservations]
@@ -67,11 +88,56 @@ class DatabaseLimiter:
             now = await self._clock(session)
             return standings(subjects, await usages(session, subjects, now), now)
 
-    async def _run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
-        if self._lane and (done := self._lane.run(work)) is not None:
+    async def _run(self, work: Work[T]) -> T:
+        if (done := self._now(work)) is not None:
             return done
-        async with self._db.unit() as session:
+        with self._with_endings(work) as all_of_it:
+            async with self._db.unit() as session:
+                return await all_of_it(session)
+
+    def _now(self, work: Work[T]) -> T | None:
+        """None where it would have to wait, and nothing was done."""
+        if self._lane is None:
+            return None
+        with self._with_endings(work) as all_of_it:
+            done = self._lane.run(all_of_it)
+            if done is None:
+                raise _Busy
+            return done
+        return None
+
+    @contextmanager
+    def _with_endings(self, work: Work[T]) -> Iterator[Work[T]]:
+        """`work` after what was to be released soon; that is kept where the block fails."""
+        ending, self._ending = self._ending, []
+
+        async def all_of_it(session: Session) -> T:
+            for end in ending:
+                await end(session)
             return await work(session)
+
+        try:
+            yield all_of_it
+        except BaseException as error:
+            self._ending = ending + self._ending
+            if not isinstance(error, _Busy):
+                raise
+
+    def _end(self) -> None:
+        self._timer = None
+        if not self._ending:
+            return
+        try:
+            is_done = self._now(_nothing)
+        except StorageError:
+            self._end_in(RETRY)
+        else:
+            if not is_done:
+                self._end_in(SOON)
+
+    def _end_in(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._end)
 
     async def _reserve(self, claim: Claim, session: Session) -> Reservation | Refusal:
         await hold(session, claim.subjects)
@@ -120,3 +186,11 @@ class DatabaseLimiter:
         rate = next((rate for rate in RATES if rate == dimension), None)
         charges = await Rates(session).charges(claim.subjects[index], rate, verdict.now) if rate else ()
         return refusal(claim.subjects, needs, replace(verdict, charges=charges))
+
+
+async def _nothing(session: Session) -> bool:
+    return True
+
+
+class _Busy(Exception):
+    """Another holds the write lock."""

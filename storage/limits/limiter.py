@@ -32,7 +32,7 @@ class Limiter(Protocol):
         ...
 
     def release_now(self, reservation: Reservation, used: Used | None) -> bool:
-        """The same, done when this returns; False where it would have to wait, and nothing was done."""
+        """The same without waiting, and before anything else is decided here; False where that cannot be."""
         ...
 
     async def heartbeat(self, reservations: Collection[Reservation]) -> None:
