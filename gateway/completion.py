@@ -236,7 +236,8 @@ class Completion:
         return Settlement(self.job.entry.request_id, outcome, figures)
 
     def _quiet(self) -> None:
-        """No timer rings any more."""
+        """No timer rings any more, and nobody is told."""
+        self._listener = None
         self._arrivals.close()
         if self._timer is not None:
             self._timer.cancel()

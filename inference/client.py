@@ -53,7 +53,7 @@ class HttpInferenceClient:
     """One worker. Safe for many requests at a time on one event loop."""
 
     def __init__(self, base_url: str, secret: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._transport = transport or _transport()
+        self._transport = transport or _transport(base_url)
         self._http = httpx.AsyncClient(
             base_url=base_url,
             headers={"authorization": f"Bearer {secret}", "x-specgate-protocol": str(PROTOCOL_VERSION)},
@@ -136,11 +136,12 @@ class HttpInferenceClient:
             raise _lost(error, accepted=False) from error
 
 
-def _transport() -> httpx.AsyncBaseTransport:
+def _transport(base_url: str) -> httpx.AsyncBaseTransport:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
     # A proxy has no place between the two.
     transport = httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
-    transport._pool._network_backend = Sockets()  # httpx passes none on
+    if httpx.URL(base_url).scheme == "http":
+        transport._pool._network_backend = Sockets()  # httpx passes none on
     return transport
 
 

@@ -3,10 +3,11 @@
 What a request is written in (head, body) leaves in one piece when the loop comes round; a reader that lags is the only
 reason to stop reading, where httpcore's own way stops and starts for every chunk; whether an idle connection still
 lives is known without asking the system. Half of what a chunk cost on its way from the engine went into these.
+
+Plain TCP only.
 """
 
 import asyncio
-import ssl
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -78,20 +79,6 @@ class Stream(httpcore.AsyncNetworkStream, asyncio.Protocol):
         """Nobody waits for what was not sent or not read."""
         self._open.abort()
         await asyncio.sleep(0)  # it is closed when the loop comes round
-
-    async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(timeout):
-                above = await loop.start_tls(self._open, self, ssl_context, server_hostname=server_hostname)
-        except TimeoutError as error:
-            raise httpcore.ConnectTimeout(str(error)) from error
-        except OSError as error:
-            raise httpcore.ConnectError(str(error)) from error
-        self._transport = above
-        return self
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable":

@@ -84,7 +84,9 @@ def subject(scope: Scope, id: str = "a", **limits: int) -> Subject:
 async def in_database(bench: Bench, short_way: str = "") -> AsyncIterator[Limiter]:
     """`short_way`: the URL of the SQLite file, for the lane beside units of work."""
     lane = Lane.of(short_way, "process") if short_way else None
-    yield DatabaseLimiter(bench.db, LEASE, bench.database_clock, lane)
+    limiter = DatabaseLimiter(bench.db, LEASE, bench.database_clock, lane)
+    yield limiter
+    limiter.close()
     if lane is not None:
         lane.close()
 
