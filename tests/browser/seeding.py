@@ -187,7 +187,7 @@ async def _limits(session: Session, keys: Seeded, now: datetime) -> None:
     await rows.set("tenant", "acme", budget, 0)
     await rows.set("key", keys.inference["acme"][6:18], Limits(monthly_tokens=200_000), 0)
     await rows.set("tenant", "globex", replace(budget, monthly_tokens=2_000_000), 0)
-    spent = {"tenant:acme": 870_000, f"key:{keys.inference['acme'][6:18]}": 204_000, "tenant:globex": 300_000}
+    spent = {"tenant:acme": 870_000, f"key:{keys.inference['acme'][6:18]}": 204_000, "tenant:globex": 1_999_990}
     for subject, tokens in spent.items():
         month = now.strftime("%Y-%m")
         await session.execute(budget_spent.delete().where(budget_spent.c.subject == subject))
