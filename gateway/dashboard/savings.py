@@ -41,8 +41,8 @@ def _of(savings: Object) -> tuple[str, str, str]:
 
 def _missing(missing: int | None, controls: str) -> str:
     if missing is None:
-        return "No requests are held out, so time saved cannot be measured."
-    return f"About {count(missing)} more requests are missing; there are {controls} controls."
+        return "No request of this time took part in the holdout, so time saved cannot be measured."
+    return f"About {count(missing)} more requests are missing; {controls} controls can be compared so far."
 
 
 def _duration(micros: int) -> str:

@@ -142,14 +142,14 @@ MODELLED = Modelled(90, 9_000, 1.0, 60_000_000, 50_000_000, 45, 0.25, 0.01)
         ),
         (
             Saving(NotEnough(3, 2.0, 0.5, 850), None, None, None),
-            Card("", "", "About 850 more requests are missing; there are 3 controls."),
+            Card("", "", "About 850 more requests are missing; 3 controls can be compared so far."),
         ),
         (
             Saving(NotEnough(0, 0.0, 0.0, None), MODELLED, None, None),
             Card(
                 "",
                 "",
-                "No requests are held out, so time saved cannot be measured. "
+                "No request of this time took part in the holdout, so time saved cannot be measured. "
                 "Outside the draw about −10 s more, modelled.",
             ),
         ),
