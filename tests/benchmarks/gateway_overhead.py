@@ -229,7 +229,7 @@ def report(rows: dict[str, Row], console: Console) -> None:
         if row.refused:
             console.print(f"{name}: {row.refused} requests were refused at its peak")
         if row.memory:
-            per_request = f"{row.memory.slope:+.1f} bytes a request, fitted after a fifth"
+            per_request = f"{row.memory.slope:+.1f} bytes a request after a fifth, {row.memory.refused} refused"
             console.print(f"{name}: {row.memory.rss[-1] / 2**20:.1f} MiB after {row.memory.requests:,}, {per_request}")
     for name, (reached, bar) in bars(rows).items():
         console.print(f"{name}: {reached:.2f} (at most {bar:g}) {'held' if reached <= bar else 'MISSED'}")

@@ -26,6 +26,8 @@ class Memory:
     requests: int
     rss: list[int]
     """Bytes after each twentieth."""
+    refused: int = 0
+    """With a 503, where the machine was too busy for the ledger to answer in time."""
 
     @property
     def steady(self) -> list[int]:
@@ -46,36 +48,48 @@ class Memory:
 
 async def soak(target: Target, requests: int, on_sample: Callable[[], None] = lambda: None) -> Memory:
     rss: list[int] = []
+    refused = 0
     each = requests // SAMPLES // CONNECTIONS
     for _ in range(SAMPLES):
-        await asyncio.gather(*(_ask(target, each) for _ in range(CONNECTIONS)))
+        refused += sum(await asyncio.gather(*(_ask(target, each) for _ in range(CONNECTIONS))))
         rss.append(target.rss)
         on_sample()
-    return Memory(each * SAMPLES * CONNECTIONS, rss)
+    return Memory(each * SAMPLES * CONNECTIONS, rss, refused)
 
 
-async def _ask(target: Target, count: int) -> None:
+async def _ask(target: Target, count: int) -> int:
+    """How many were refused that should not be."""
     connection = await Connection.open(target.port)
-    refused = _refused(target)
+    refused, bad = 0, _bad(target)
     for number in range(count):
-        match number % 20:
-            case 3 | 13:
-                assert len(await connection.stream(body(target, CHUNKS))) == CHUNKS
-            case 7:
-                await _leave(target)
-            case 11:
-                await _be_refused(connection, refused[number // 20 % len(refused)])
-            case 17:
-                await _be_refused(connection, body(target, FAILS, stream=False))
-            case _:
-                await connection.ask(body(target))
+        try:
+            await _ask_one(target, connection, number, bad[number // 20 % len(bad)])
+        except Refused:
+            refused += 1
     connection.close()
+    return refused
+
+
+async def _ask_one(target: Target, connection: Connection, number: int, bad: bytes) -> None:
+    match number % 20:
+        case 3 | 13:
+            assert len(await connection.stream(body(target, CHUNKS))) == CHUNKS
+        case 7:
+            await _leave(target)
+        case 11:
+            await _be_refused(connection, bad)
+        case 17:
+            await _be_refused(connection, body(target, FAILS, stream=False))
+        case _:
+            await connection.ask(body(target))
 
 
 async def _leave(target: Target) -> None:
     connection = await Connection.open(target.port)
-    await connection.begin(body(target, 1000))
-    connection.close()
+    try:
+        await connection.begin(body(target, 1000))
+    finally:
+        connection.close()
 
 
 async def _be_refused(connection: Connection, raw: bytes) -> None:
@@ -86,7 +100,7 @@ async def _be_refused(connection: Connection, raw: bytes) -> None:
     raise AssertionError("it was answered")
 
 
-def _refused(target: Target) -> list[bytes]:
+def _bad(target: Target) -> list[bytes]:
     asked: dict[str, Any] = json.loads(body(target).partition(b"\r\n\r\n")[2])
     wrong = body(replace(target, key="sk-wrong"))
     return [wrong, *(request(CHAT, target.key, asked | bad) for bad in ({"model": "none"}, {"temperature": "hot"}))]

@@ -1,10 +1,10 @@
 """What is measured, each in a process of its own on a port of its own: the engine directly, a relay, the gateway."""
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,8 +100,9 @@ def _set_limits(target: Target) -> None:
 
 @contextlib.contextmanager
 def litellm(upstream: Target) -> Iterator[Target | None]:
-    """None where it is not installed."""
-    if importlib.util.find_spec("litellm") is None:
+    """None where it is not installed: in this environment, or as the command that LITELLM names."""
+    program = os.environ.get("LITELLM") or shutil.which("litellm", path=str(Path(sys.executable).parent))
+    if program is None:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="specgate-bench-") as folder:
@@ -109,8 +110,8 @@ def litellm(upstream: Target) -> Iterator[Target | None]:
         params = {"model": "openai/fake", "api_base": f"{upstream.url}/v1", "api_key": "none"}
         config.write_text(json.dumps({"model_list": [{"model_name": "fake", "litellm_params": params}]}))
         port = 4000 + os.getpid() % 1000
-        command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config), "--port", str(port)]
-        with _process([*command, "--host", "127.0.0.1"], says_port=port) as (process, _):
+        command = [program, "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+        with _process(command, says_port=port) as (process, _):
             target = Target("litellm", port, process.pid)
             _wait(lambda: httpx.get(f"{target.url}/health/liveliness").status_code == 200)
             yield target
