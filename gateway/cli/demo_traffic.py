@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -48,7 +48,7 @@ def demo_traffic(
 
 
 def ask_all(
-    where: str, keys: Mapping[str, str], asked: Iterable[Asked], seconds: float, console: Console
+    where: str, keys: Mapping[str, str], asked: Sequence[Asked], seconds: float, console: Console
 ) -> Counter[str]:
     """One after the other, until all are answered or the time is up; how they ended."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -58,9 +58,9 @@ def ask_all(
         clients = {project: stack.enter_context(connect(where, key)) for project, key in keys.items()}
         for one in progress.track(asked, description="requests"):
             if time.monotonic() > until:
-                told["not asked: the time was up"] += 1
-            else:
-                told[ask(clients[one.project], one)] += 1
+                told["not asked: the time was up"] = len(asked) - told.total()
+                break
+            told[ask(clients[one.project], one)] += 1
     return told
 
 

@@ -1,9 +1,15 @@
 """`specgate demo-traffic`: what it asks, what it leaves behind, and what it puts back."""
 
 import contextlib
+import importlib
+import io
 import json
 from collections import Counter
+from itertools import count
+from types import SimpleNamespace
 
+import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from gateway.cli import app
@@ -51,6 +57,19 @@ def test_a_tenant_is_left_with_requests_and_everything_else_as_it_was(server: st
     assert CliRunner().invoke(app, ["ledger", "verify"]).exit_code == 0
     again = call(server, "demo-traffic", "--requests", "1")
     assert (again.exit_code, "1 answered" in again.output) == (0, True)
+
+
+def test_what_the_time_was_too_short_for_is_neither_asked_nor_counted_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = importlib.import_module("gateway.cli.demo_traffic")
+    monkeypatch.setattr(command, "ask", lambda client, asked: "answered")
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=count().__next__))
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    asked = list(traffic(NAME, 40))
+    found = command.ask_all("http://127.0.0.1:9", dict.fromkeys((EDITOR, SUPPORT), "none"), asked, 8.0, console)
+    assert found == {"answered": 8, "not asked: the time was up": 32}
+    assert isinstance(console.file, io.StringIO)
+    assert "8/40" in console.file.getvalue()
+    assert "40/40" not in console.file.getvalue()
 
 
 def test_whatever_ends_it_what_was_before_comes_back(server: str) -> None:
