@@ -19,10 +19,13 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from gateway.export.signing import signing_key
 
 DEVICE = r"^(auto|cpu|cuda(:[0-9]{1,2})?)$"
+DATABASES = ("postgresql+psycopg", "sqlite+aiosqlite")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -53,6 +56,27 @@ def _signs(value: SecretStr) -> SecretStr:
     return value
 
 
+def _database(value: str) -> str:
+    try:
+        if make_url(value).drivername in DATABASES:
+            return value
+    except (ValueError, ArgumentError):
+        pass
+    raise ValueError(f"that is no URL of a database: write {' or '.join(f'{one}://…' for one in DATABASES)}")
+
+
+def _redis(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("that is no URL of Redis: write redis://…, rediss://… or unix://…")
+    return value
+
+
+def _engine(value: str) -> str:
+    if not re.match(r"https?://[^/]", value):
+        raise ValueError("that is no URL of an engine: write http://… or https://…")
+    return value
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="SPECGATE_",
@@ -70,12 +94,14 @@ class Settings(BaseSettings):
     admin_bind: Annotated[str, AfterValidator(_bind)] | None = None
     """host:port of the admin routes. None: the same port on loopback, and no admin routes on a public bind."""
     home: Path = Path(".specgate")
-    database_url: str | None = Field(default=None, validation_alias=_plain("DATABASE_URL"))
+    database_url: Annotated[str, AfterValidator(_database)] | None = Field(
+        default=None, validation_alias=_plain("DATABASE_URL")
+    )
     """None: SQLite under `home`."""
     durability: Literal["process", "power"] = "process"
     """process: what was committed survives any kill of this process; power: the loss of power too."""
 
-    redis_url: SecretStr | None = None
+    redis_url: Annotated[SecretStr, AfterValidator(_redis)] | None = None
     """Where gateways share rates and concurrency. None: in the database. Budgets are in the database always."""
     redis_seconds: float = Field(default=0.05, gt=0)
     """How long a request waits for Redis before this gateway decides alone, by its share of the limits."""
@@ -96,7 +122,7 @@ class Settings(BaseSettings):
     device: Annotated[str, AfterValidator(_device)] = "auto"
     dtype: Dtype | None = None
     max_model_len: int | None = Field(default=None, ge=2, le=2**31 - 1)
-    engine_url: str | None = None
+    engine_url: Annotated[str, AfterValidator(_engine)] | None = None
     """An engine process that runs elsewhere. None: one is started and healed here."""
     worker_secret: SecretStr | None = None
     """Shared with the engine at `engine_url`. None: drawn for the one started here."""

@@ -10,7 +10,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 from rich.table import Table
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from gateway.cli.console import load_settings, wide_console
 from gateway.settings import Settings, config_file
@@ -58,15 +57,8 @@ def masked(name: str, value: Any) -> str:
     if isinstance(value, SecretStr):
         return "********"
     if name == "database_url":
-        return _without_password(str(value))
+        return make_url(str(value)).render_as_string(hide_password=True)
     return str(value)
-
-
-def _without_password(url: str) -> str:
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return "********"
 
 
 def _holds(source: Mapping[str, Any], name: str, field: FieldInfo) -> bool:

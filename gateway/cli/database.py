@@ -4,7 +4,7 @@ import asyncio
 
 import typer
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.cli.console import load_settings, stop
 from gateway.settings import Settings
@@ -58,10 +58,7 @@ def verify() -> None:
 
 def require_database(settings: Settings) -> None:
     """A file that is not there would be made, and then found to be in order."""
-    try:
-        url = make_url(settings.database)
-    except ArgumentError as error:
-        stop(f"DATABASE_URL is no database URL: {error}", 2)
+    url = make_url(settings.database)
     if url.get_backend_name() == "sqlite" and not settings.home.joinpath(url.database or "").is_file():
         stop(f"there is no database {url.database} yet. Start the server once, or set SPECGATE_HOME or DATABASE_URL.")
 

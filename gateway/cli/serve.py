@@ -12,14 +12,12 @@ from typing import Annotated
 import typer
 import uvloop
 from rich.console import Console
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from gateway.bootstrap import HomeRefused, check_presets, read_credentials, take_home
 from gateway.cli.console import load_settings, stop
 from gateway.cli.model_folder import model_folder
 from gateway.cli.start_up import tell
-from gateway.cli.workers import end_with_parent, serve_workers
+from gateway.cli.workers import end_with_parent, require_shared, serve_workers
 from gateway.deployments.first import model_name
 from gateway.deployments.local_engine import Engines
 from gateway.home import append_private
@@ -51,6 +49,8 @@ def serve(
         with take_home(settings.home):
             if listeners is None:
                 _require_free_ports(settings)
+            if workers > 1:
+                require_shared(settings)
             _prepare(settings)
             if workers > 1:
                 serve_workers(settings, workers)
@@ -60,7 +60,7 @@ def serve(
                 _rest_the_collector()
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(_run(settings) if listeners is None else _run_worker(settings, listeners))
-    except (PortTaken, HomeRefused, StorageError, ArgumentError) as error:
+    except (PortTaken, HomeRefused, StorageError) as error:
         stop(str(error))
     except KeyboardInterrupt:
         stop("interrupted before it was ready. The next start goes on from here.", 130)
@@ -104,9 +104,8 @@ async def _run_worker(settings: Settings, descriptors: str) -> None:
 
 def _prepare(settings: Settings) -> None:
     """What the first start should not do without being seen (later ones do it in the background), and before it,
-    what would be refused only after it. Raises HomeRefused, ArgumentError."""
+    what would be refused only after it. Raises HomeRefused."""
     check_presets(settings.home, **presets(settings))
-    make_url(settings.database)
     if settings.engine_url is None and read_credentials(settings.home) is None:
         model_folder(settings.model, settings.home, Console())
     if settings.engine_url is not None and settings.worker_secret is None:

@@ -33,8 +33,7 @@ PASSED_ON = {"model": "SPECGATE_MODEL", "device": "SPECGATE_DEVICE"}
 
 
 def serve_workers(settings: Settings, count: int) -> None:
-    """Returns after a signal, when all have ended. Raises PortTaken, HomeRefused, StorageError."""
-    _require_shared(settings)
+    """Returns after a signal, when all ended; after `require_shared`. Raises PortTaken, HomeRefused, StorageError."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(listen(settings.host, settings.port))]
         if settings.admin_bind:
@@ -120,7 +119,8 @@ def end_with_parent(end: Callable[[], None]) -> None:
     loop.add_reader(stdin, read)
 
 
-def _require_shared(settings: Settings) -> None:
+def require_shared(settings: Settings) -> None:
+    """What several processes need is there, or the command ends."""
     if make_url(settings.database).get_backend_name() == "sqlite":
         stop(
             "--workers needs PostgreSQL: a SQLite file has one writer, and one process uses it best. "

@@ -54,7 +54,12 @@ def test_a_good_start_fetches(tmp_path: Path) -> None:
         ("SPECGATE_DEVICE", "tpu", "'tpu' is no device"),
         ("SPECGATE_DTYPE", "int4", "dtype"),
         ("SPECGATE_ADMIN_BIND", "nowhere", "write host:port"),
-        ("DATABASE_URL", "not a url", "URL"),
+        ("DATABASE_URL", "not a url", "write postgresql+psycopg://… or sqlite+aiosqlite://…"),
+        ("DATABASE_URL", "mysql://u:hidden-word@h/d", "write postgresql+psycopg://… or sqlite+aiosqlite://…"),
+        ("DATABASE_URL", "postgresql://u:hidden-word@h/d", "write postgresql+psycopg://… or sqlite+aiosqlite://…"),
+        ("DATABASE_URL", "postgresql+psycopg://u:hidden-word@h:port/d", "write postgresql+psycopg://…"),
+        ("SPECGATE_REDIS_URL", "hidden-word:6379", "write redis://…, rediss://… or unix://…"),
+        ("SPECGATE_ENGINE_URL", "engine:8001", "write http://… or https://…"),
         ("SPECGATE_ENGINE_URL", "http://127.0.0.1:1", "needs SPECGATE_WORKER_SECRET"),
     ],
 )
@@ -64,9 +69,18 @@ def test_a_bad_setting_leaves_nothing(tmp_path: Path, name: str, value: str, why
     assert why in done.stderr
     assert "pydantic" not in done.stderr
     assert "Value error" not in done.stderr
+    assert "hidden-word" not in done.stderr
     assert not done.stdout
     left = {path.name for path in (tmp_path / "home").iterdir()} if (tmp_path / "home").exists() else set()
     assert left <= {"lock"}, "no model, no keys, no database"
+
+
+def test_workers_on_sqlite_are_refused_before_a_model_is_fetched(tmp_path: Path) -> None:
+    env = {"SPECGATE_HOME": str(tmp_path / "home"), "PORT": "0"}
+    done = CliRunner().invoke(app, ["serve", "--workers", "2"], env=env)
+    assert done.exit_code == 2
+    assert "--workers needs PostgreSQL" in done.stderr
+    assert {path.name for path in (tmp_path / "home").iterdir()} == {"lock"}
 
 
 def test_two_preset_keys_with_one_public_id_are_refused_first(tmp_path: Path) -> None:
