@@ -5,19 +5,22 @@ Nothing here touches the database: what a command can do, any client with the sa
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import httpx
 import typer
 from rich.table import Table
 
-from gateway.cli.console import load_settings, print_json, wide_console
+from gateway.cli.console import load_settings, print_json, visible, wide_console
 from gateway.cli.remote import BaseUrl, admin_address, connect, credentials, require_ok
 
 Object = dict[str, Any]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 Organization = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in; else that of the key.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the change.")]
+TIMES = ("_at", "_until")
+"""How members that are unix seconds end; people read them as UTC."""
 __all__ = ["Admin", "AsJson", "BaseUrl", "Object", "Organization", "Reason", "admin", "show"]
 
 
@@ -104,12 +107,20 @@ def show(found: Object | Sequence[Object], columns: Sequence[str], as_json: bool
     if isinstance(found, dict):
         table = Table("", "", box=None, pad_edge=False, show_header=False)
         for name in columns:
-            table.add_row(name, _told(_member(found, name)))
+            table.add_row(name, _told(name, _member(found, name)))
     else:
-        table = Table(*columns, box=None, pad_edge=False)
+        table = _columns(columns)
         for one in found:
-            table.add_row(*(_told(_member(one, name)) for name in columns))
+            table.add_row(*(_told(name, _member(one, name)) for name in columns))
     wide_console().print(table)
+
+
+def _columns(names: Sequence[str]) -> Table:
+    """Nothing is cut where the terminal is narrow: an id stays in one piece, the rest is folded."""
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name.partition(".")[0], overflow="fold", no_wrap=name == "id")
+    return table
 
 
 def _member(found: Object, name: str) -> Any:
@@ -119,9 +130,11 @@ def _member(found: Object, name: str) -> Any:
     return value
 
 
-def _told(value: Any) -> str:
+def _told(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or "-"
-    return str(value)
+        return visible(", ".join(map(str, value))) or "-"
+    if isinstance(value, int) and name.endswith(TIMES):
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S}"
+    return visible(str(value))

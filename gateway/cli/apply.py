@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from gateway.cli.admin import AsJson, BaseUrl, admin
-from gateway.cli.console import print_json, stop
+from gateway.cli.console import print_json, stop, visible
 from gateway.cli.declared import DeclarationRefused, Declared, read, schema
 from gateway.cli.plan import Change, Planner
 
@@ -45,7 +44,7 @@ def apply(
         for change in changes:
             change.make()
             if not as_json:
-                typer.echo(f"{change.target}: done")
+                typer.echo(visible(f"{change.target}: done"))
 
 
 def print_schema() -> None:
@@ -64,11 +63,10 @@ def _tell(changes: list[Change], as_json: bool) -> None:
     if as_json:
         print_json([change.told() for change in changes])
         return
-    console = Console(highlight=False, soft_wrap=True)
     for change in changes:
         whose = f"  (last changed by {change.author})" if change.author else ""
-        console.print(f"{SIGNS[change.action]} {change.target}{whose}", markup=False)
+        typer.echo(visible(f"{SIGNS[change.action]} {change.target}{whose}"))
         for one in change.differences:
-            console.print(f"    {one['field']}: {one['from']} → {one['to']}", markup=False)
+            typer.echo(visible(f"    {one['field']}: {one['from']} → {one['to']}"))
     if not changes:
-        console.print("Nothing differs.")
+        typer.echo("Nothing differs.")

@@ -4,20 +4,20 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.admin import AsJson, BaseUrl, Organization, admin, show
+from gateway.cli.admin import AsJson, BaseUrl, admin, show
 
 app = typer.Typer(help="Look at the audit log.", no_args_is_help=True)
-COLUMNS = ("seq", "effective_at", "type", "actor.name", "request_id")
+COLUMNS = ("seq", "effective_at", "organization_id", "type", "actor.name", "request_id")
 
 
 @app.command("list")
 def list_some(
-    tenant: Organization = None,
+    tenant: Annotated[str | None, typer.Option(help="Of this tenant alone.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100)] = 20,
     as_json: AsJson = False,
     base_url: BaseUrl = None,
 ) -> None:
-    """The newest events of a tenant."""
+    """The newest events: of every tenant, and of deployments and prices."""
     with admin(base_url, tenant) as api:
         show(api.get("/v1/organization/audit_logs", limit=limit)["data"], COLUMNS, as_json)
 

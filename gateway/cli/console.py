@@ -1,6 +1,7 @@
 """What the commands share: settings or the reason there are none, and errors that end a command."""
 
 import json
+from functools import partial
 from typing import Any, NoReturn
 
 import typer
@@ -32,9 +33,15 @@ def load_settings(**flags: Any) -> Settings:
 
 
 def wide_console() -> Console:
-    """For tables: as wide as the terminal, and where there is none as wide as they like."""
-    console = Console()
-    return console if console.is_terminal else Console(width=240)
+    """For tables: as wide as the terminal, and where there is none as wide as they like. Text is shown as it is."""
+    plain = partial(Console, markup=False, emoji=False, highlight=False)
+    console = plain()
+    return console if console.is_terminal else plain(width=240)
+
+
+def visible(text: str) -> str:
+    """Characters that would move the cursor, colour or turn what is written are shown as their escapes."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def print_json(value: Any) -> None:

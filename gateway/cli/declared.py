@@ -9,16 +9,29 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from gateway.api.limits import LimitsDocument
 from gateway.api.prices import PricesDocument
 from gateway.deployments.document import DeploymentDocument
+from gateway.openai.fields import refusal
 from gateway.openai.organization_schema import TENANT_ID, Models, Name, Scopes
 from gateway.openai.schema import Wire
 from storage.values import RejectedPolicy
 
 Days = Annotated[int, Field(ge=1, le=3650)]
+
+
+def _once(member: str) -> AfterValidator:
+    """What is said twice would be made twice, or undone by each apply."""
+
+    def check(found: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        names = [getattr(one, member) for one in found or ()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise refusal("invalid_value", f"{', '.join(twice)} stands here more than once; put it together.")
+        return found
+
+    return AfterValidator(check)
 
 
 class DeclaredKey(Wire):
@@ -35,7 +48,7 @@ class DeclaredKey(Wire):
 class DeclaredProject(Wire):
     name: Name
     limits: LimitsDocument | None = None
-    keys: tuple[DeclaredKey, ...] | None = None
+    keys: Annotated[tuple[DeclaredKey, ...] | None, _once("name")] = None
 
 
 class DeclaredTenant(Wire):
@@ -44,7 +57,7 @@ class DeclaredTenant(Wire):
     rejected_prediction: RejectedPolicy | None = None
     holdout_includes_prediction: bool | None = None
     limits: LimitsDocument | None = None
-    projects: tuple[DeclaredProject, ...] | None = None
+    projects: Annotated[tuple[DeclaredProject, ...] | None, _once("name")] = None
 
 
 class DeclaredDeployment(DeploymentDocument):
@@ -54,8 +67,8 @@ class DeclaredDeployment(DeploymentDocument):
 class Declared(Wire):
     """specgate.yaml"""
 
-    tenants: tuple[DeclaredTenant, ...] | None = None
-    deployments: tuple[DeclaredDeployment, ...] | None = None
+    tenants: Annotated[tuple[DeclaredTenant, ...] | None, _once("id")] = None
+    deployments: Annotated[tuple[DeclaredDeployment, ...] | None, _once("name")] = None
 
 
 class DeclarationRefused(Exception):

@@ -14,6 +14,8 @@ from gateway.cli.console import print_json, stop, wide_console
 app = typer.Typer(help="Look after deployments.", no_args_is_help=True)
 PATH = "/admin/v1/deployments"
 COLUMNS = ("id", "name", "model", "enabled", "replicas", "state.phase", "drafts", "speculation_version.version")
+LISTED = tuple(name for name in COLUMNS if name != "drafts")
+"""A sentence for each would be most of the table; `show` has it."""
 VERSIONS = ("version", "author", "reason", "created_at")
 Name = Annotated[str, typer.Argument(help="Its name or id.")]
 Members = Annotated[str, typer.Argument(help="Members to change, as a JSON object (RFC 7396: null takes away).")]
@@ -24,7 +26,7 @@ DryRun = Annotated[bool, typer.Option(help="Say what would change and the memory
 def list_all(as_json: AsJson = False, base_url: BaseUrl = None) -> None:
     """Every deployment, as the server that is asked sees it."""
     with admin(base_url) as api:
-        show(api.all(PATH), COLUMNS, as_json)
+        show(api.all(PATH), LISTED, as_json)
 
 
 @app.command("show")

@@ -218,11 +218,13 @@ class Planner:
         return Change("delete", target, lambda: (api or self._api).delete(path, self._reason), (), author)
 
     def _author(self, deployment: Object) -> str | None:
-        return self._other(deployment["speculation_version"]["author"])
+        """Not that of its drafters alone: whoever changed aliases or sizes counts too."""
+        return self._last_author(self._api, str(deployment["id"]))
 
     def _last_author(self, api: Admin, id: str) -> str | None:
         events = api.get("/v1/organization/audit_logs", resource_ids=id, limit=1)["data"]
-        return self._other(events[0]["actor"]["name"]) if events else None
+        by_key = [event["actor"]["name"] for event in events if event["actor"]["type"] == "api_key"]
+        return self._other(by_key[0]) if by_key else None
 
     def _other(self, author: str) -> str | None:
         return None if author in (self._me, SYSTEM) else author

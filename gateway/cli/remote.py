@@ -8,10 +8,14 @@ import httpx
 import typer
 
 from gateway.bootstrap import Credentials, HomeRefused, read_credentials
-from gateway.cli.console import stop
+from gateway.cli.console import stop, visible
 from gateway.settings import Settings, split_bind
 
 BaseUrl = Annotated[str | None, typer.Option(help="Where the server is, when HOST and PORT do not say it.")]
+NOT_TAKEN = (
+    "This key is from credentials.json of SPECGATE_HOME: name the home of that server, or, where its operator key was "
+    "deleted, run `specgate keys reset-admin`."
+)
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -66,4 +70,5 @@ def require_ok(response: httpx.Response) -> None:
         reason = response.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):
         reason = response.text[:200]
-    stop(f"{response.request.url.path} answered {response.status_code}: {reason}")
+    more = f" {NOT_TAKEN}" if response.status_code == 401 else ""
+    stop(visible(f"{response.request.url.path} answered {response.status_code}: {reason}{more}"))

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table
 
 from gateway.cli.admin import AsJson, BaseUrl, Organization, admin
-from gateway.cli.console import print_json, wide_console
+from gateway.cli.console import print_json, visible, wide_console
 from gateway.statement import amount
 
 LINES = ("model", "price_version", "item", "tokens", "price", "micros")
@@ -35,7 +35,7 @@ def shown(found: dict[str, Any]) -> Group:
         told = (model or "-", "-" if version is None else str(version), item)
         table.add_row(*told, f"{tokens:,}", amount(price), amount(micros))
     for one in found["adjustments"]:
-        table.add_row("adjustment", "", one["reason"], "", one["request_id"], amount(one["micros"]))
+        table.add_row("adjustment", "", visible(one["reason"]), "", one["request_id"], amount(one["micros"]))
     table.add_row("total", "", "", "", found["currency"], found["total"])
     for column in table.columns[3:]:
         column.justify = "right"

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from gateway.cli.console import visible
 from gateway.reports.figures import iso
 
 NARROW, MIDDLE, WIDE = 0, 110, 150
@@ -97,7 +98,7 @@ def saved(savings: Result) -> str:
 
 
 def _id(value: object, width: int) -> str:
-    told = "-" if value is None else str(value)
+    told = "-" if value is None else visible(str(value))
     return told if width >= WIDE or len(told) <= SHORT else f"…{told[1 - SHORT :]}"
 
 

@@ -20,12 +20,20 @@ TEN_YEARS = int(timedelta(days=3650).total_seconds())
 A_DAY = 86_400
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
 TENANT_ID_SCHEMA = {"type": "string", "pattern": f"^{TENANT_ID.pattern}$"}
+CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+CONTROL = re.compile(f"[{CONTROLS}]")
+"""Also what ends a line or turns the direction of those that follow."""
 
 
 def _name(value: str) -> str:
-    """Names are shown and logged: a key pasted into one would be too."""
+    """Names are shown and logged: a key pasted into one would be too, and terminals obey control characters."""
     if FORMAT.search(value):
         raise refusal("invalid_value", "Invalid value for '{param}': it holds an API key; choose a name for it.")
+    if found := CONTROL.search(value):
+        told = f"U+{ord(found[0]):04X}"
+        raise refusal(
+            "invalid_value", f"Invalid value for '{{param}}': it holds the control character {told}; remove it."
+        )
     return value
 
 
@@ -36,7 +44,11 @@ def _tenant_id(value: str) -> str:
     return value
 
 
-Name = Annotated[Label, Field(min_length=1, max_length=256), AfterValidator(_name)]
+Name = Annotated[
+    Label,
+    Field(min_length=1, max_length=256, json_schema_extra={"pattern": f"^[^{CONTROLS}]*$"}),
+    AfterValidator(_name),
+]
 Lifetime = Annotated[int, Field(ge=1, le=TEN_YEARS)]
 Models = Annotated[
     tuple[Annotated[Label, Field(min_length=1, max_length=256)], ...], Field(min_length=1, max_length=64)

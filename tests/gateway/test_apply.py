@@ -108,6 +108,21 @@ def test_what_another_author_changed_last_needs_force(server: str, tmp_path: Pat
     assert call(server, "apply", "-f", file).stdout == "Nothing differs.\n"
 
 
+def test_another_authors_change_beside_the_drafters_needs_force_too(server: str, tmp_path: Path) -> None:
+    with httpx.Client(base_url=server, headers=operator(tmp_path)) as api:
+        made = api.post("/v1/organization/admin_api_keys", json={"name": "colleague", "kind": "operator"}).json()
+        id = api.get("/admin/v1/deployments").json()["data"][0]["id"]
+        theirs = {"authorization": f"Bearer {made['value']}", "if-match": "*"}
+        change = {"aliases": [{"name": "theirs"}], "reason": "a test"}
+        assert api.patch(f"/admin/v1/deployments/{id}", json=change, headers=theirs).status_code == 200
+    file = write(tmp_path, {"deployments": [{"name": "smollm2-135m", "model": "smollm2-135m", "aliases": []}]})
+    refused = call(server, "apply", "-f", file)
+    assert refused.exit_code == 1
+    assert f"another author changed deployment smollm2-135m (by {made['id']}) last" in refused.stderr
+    assert call(server, "apply", "-f", file, "--force").exit_code == 0
+    assert told(server, "deployments", "list")[0]["aliases"] == []
+
+
 def test_only_prune_deletes(server: str, tmp_path: Path) -> None:
     members = '{"engine_url": "http://[::1]:9", "enabled": false}'
     told(server, "deployments", "create", "spare", "m", "--with", members)
@@ -130,6 +145,13 @@ def operator(tmp_path: Path) -> dict[str, str]:
         ({"tenants": [{"id": "A B"}]}, "tenants.0.id"),
         ({"deployments": [{"name": "m", "model": "m", "speculation": {"drafter": {"kind": "eagle"}}}]}, "not built"),
         ({"tenants": [{"id": "a", "projects": [{"name": "p", "keys": [{"name": "k"}]}]}]}, "secret_file"),
+        ({"tenants": [{"id": "a"}, {"id": "b"}, {"id": "a"}]}, "tenants: a stands here more than once"),
+        ({"deployments": [{"name": "m", "model": "m"}] * 2}, "deployments: m stands here more than once"),
+        ({"tenants": [{"id": "a", "projects": [{"name": "p"}] * 2}]}, "tenants.0.projects: p stands here more than"),
+        (
+            {"tenants": [{"id": "a", "projects": [{"name": "p", "keys": [{"name": "k", "secret_file": "f"}] * 2}]}]},
+            "tenants.0.projects.0.keys: k stands here more than once",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_by_name(document: Any, reason: str, tmp_path: Path) -> None:

@@ -1,11 +1,17 @@
 """The commands that speak to a running server: a tenant from its first key to its last, limits, drafters, the log."""
 
+import json
+import os
+import re
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
+from gateway.cli.admin import show
+from gateway.cli.deployments import LISTED
 from tests.gateway.test_apply import call, server, told
 
 __all__ = ["server"]
@@ -64,6 +70,72 @@ def test_the_audit_log_is_listed_and_holds(server: str) -> None:
     assert [one["type"] for one in told(server, "audit", "list", "--tenant", "acme")] == ["tenant.created"]
     report = told(server, "audit", "verify")
     assert (report["holds"], report["problems"]) == (True, [])
+
+
+def test_the_audit_log_tells_of_deployments_and_prices_too(server: str) -> None:
+    told(server, "deployments", "update", "smollm2-135m", '{"aliases": [{"name": "m"}]}', "--reason", "a test")
+    told(server, "prices", "set", "smollm2-135m", "input=1", "output=2", "--reason", "a test")
+    told(server, "tenants", "create", "Acme", "--id", "acme")
+    events = told(server, "audit", "list", "--limit", "3")
+    assert [(one["type"], one["organization_id"]) for one in events] == [
+        ("tenant.created", "acme"),
+        ("prices.updated", None),
+        ("deployment.updated", None),
+    ]
+    assert told(server, "audit", "list", "--tenant", "acme")[0] == events[0]
+
+
+def test_names_are_shown_as_they_are_and_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("[/red]x", "[bold]b", ":smile:", "\x1b[31mred\x1b]0;x\x07", "a\nb", "\u202erev", "Ünï 🎉")
+    show([{"id": str(n), "name": name} for n, name in enumerate(names)], ("id", "name"), as_json=False)
+    _, *lines = capsys.readouterr().out.splitlines()
+    shown = ["[/red]x", "[bold]b", ":smile:", r"\x1b[31mred\x1b]0;x\x07", r"a\nb", r"\u202erev", "Ünï 🎉"]
+    assert [line.split(maxsplit=1)[1].rstrip() for line in lines] == shown
+    show({"id": "1", "name": "[/red]\x1b"}, ("id", "name"), as_json=False)
+    assert capsys.readouterr().out.split() == ["id", "1", "name", r"[/red]\x1b"]
+
+
+def test_nothing_is_cut_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    one = {"id": "dep_" + "0" * 32, "name": "a-long-name-of-a-model", "model": "another-long-name", "replicas": 1}
+    one |= {"enabled": True, "state": {"phase": "ready"}, "speculation_version": {"version": 7}}
+    show([one], LISTED, as_json=False)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    assert "dep_" + "0" * 32 in shown
+
+
+def test_people_read_times_as_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"created_at": 1_795_991_883, "expires_at": None, "used": 3}], ("created_at", "expires_at", "used"), False)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["2026-11-29", "22:38:03", "-", "3"]
+
+
+def test_a_key_that_is_no_longer_taken_says_what_makes_another(server: str) -> None:
+    [mine] = [one["id"] for one in admin_keys(server) if one["kind"] == "operator"]
+    with httpx.Client(base_url=server, headers=operator()) as api:
+        assert api.delete(f"/v1/organization/admin_api_keys/{mine}").status_code == 200
+    until = time.monotonic() + 5
+    while (refused := call(server, "tenants", "list")).exit_code == 0 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert refused.exit_code == 1
+    assert "run `specgate keys reset-admin`" in refused.stderr
+
+
+def admin_keys(server: str) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = httpx.get(f"{server}/v1/organization/admin_api_keys", headers=operator()).json()[
+        "data"
+    ]
+    return found
+
+
+def operator() -> dict[str, str]:
+    held = json.loads((Path(os.environ["SPECGATE_HOME"]) / "credentials.json").read_text())
+    return {"authorization": f"Bearer {held['operator_key']}"}
 
 
 def test_a_month_is_priced_adjusted_and_stated(server: str) -> None:

@@ -1,4 +1,7 @@
-"""/v1/organization/audit_logs: newest first, with OpenAI's filters; and, for operators, whether the chain holds."""
+"""/v1/organization/audit_logs: newest first, with OpenAI's filters; and, for operators, whether the chain holds.
+
+An operator who names no tenant reads the events of all, and those of none: deployments and their prices.
+"""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -8,7 +11,7 @@ from fastapi import APIRouter, Request
 
 from gateway.errors import InvalidRequest
 from gateway.openai.organization_objects import audit_object, listing
-from gateway.organization import organization_of
+from gateway.organization import reported_organization
 from gateway.parts import parts_of
 from gateway.query import PAGE, Query, read_query
 from gateway.secret import audit_key
@@ -31,7 +34,7 @@ async def list_events(request: Request) -> dict[str, Any]:
     query = read_query(request.query_params.multi_items(), SINGLES, LISTS)
     query.one_of("tenant_only", "true", "false")
     async with reading(request) as session:
-        tenant_id = await organization_of(request, session)
+        tenant_id = await reported_organization(request, session)
         found, has_more = await _audit(request, session).page(_asked(query, tenant_id), query.cursor())
     return listing([audit_object(event) for event in found], has_more)
 
@@ -54,7 +57,7 @@ def _audit(request: Request, session: Session) -> Audit:
     return Audit(session, audit_key(parts_of(request).secret))
 
 
-def _asked(query: Query, tenant_id: str) -> AuditQuery:
+def _asked(query: Query, tenant_id: str | None) -> AuditQuery:
     if query.lists["actor_emails"]:
         raise InvalidRequest("Actors here are keys and have no e-mail address; use actor_ids.", "actor_emails")
     return AuditQuery(
