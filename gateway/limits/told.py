@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
 
 def _limited(refusal: Refusal) -> ApiError:
     if refusal.retry_after is None:
-        error = RateLimited(f"{_reached(refusal)} It alone is over the limit: ask for less.")
+        error = RateLimited(f"{_reached(refusal)} {_too_large(refusal, 'limit')}")
         error.headers = {"x-should-retry": "false"}
         return error
     seconds = max(0.001, refusal.retry_after)
@@ -63,10 +63,16 @@ def _limited(refusal: Refusal) -> ApiError:
 
 def _quota(refusal: Refusal) -> str:
     if refusal.retry_after is None:
-        return f"{_reached(refusal)} It alone is over the budget: ask for less, or have the budget raised."
+        return f"{_reached(refusal)} {_too_large(refusal, 'budget')}"
     return (
         f"{_reached(refusal)} The next month begins in {duration(refusal.retry_after)}; a limit can be raised before."
     )
+
+
+def _too_large(refusal: Refusal, what: str) -> str:
+    if refusal.limit == 0:
+        return f"Nothing passes until the {what} is raised."
+    return f"It alone is over the {what}: ask for less, or have the {what} raised."
 
 
 def _reached(refusal: Refusal) -> str:

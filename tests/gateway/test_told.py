@@ -82,3 +82,16 @@ def test_a_used_up_budget_is_not_to_be_tried_again(dimension: Dimension, retry_a
     assert told.headers["x-should-retry"] == "false"
     assert "retry-after" not in told.headers
     assert ("24h0m0s" in told.message) == (retry_after is not None)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "limit", "advice"),
+    [
+        ("concurrency", 0, "Nothing passes until the limit is raised."),
+        ("monthly_tokens", 0, "Nothing passes until the budget is raised."),
+        ("input_tokens_per_minute", 5, "It alone is over the limit: ask for less, or have the limit raised."),
+        ("monthly_micros", 5, "It alone is over the budget: ask for less, or have the budget raised."),
+    ],
+)
+def test_what_lets_nothing_pass_does_not_ask_for_less(dimension: Dimension, limit: int, advice: str) -> None:
+    assert str(error(Refusal(KEY, dimension, limit, 0, 9, None))).endswith(f" {advice}")
