@@ -26,7 +26,7 @@ WORDS = 8
 
 
 def demo_traffic(
-    requests: Annotated[int, typer.Option(min=1, max=100_000, help="How many to ask, at most.")] = 240,
+    requests: Annotated[int, typer.Option(min=1, max=100_000, help="How many to ask, at most.")] = 400,
     seconds: Annotated[float, typer.Option(min=1, help="How long to ask, at most.")] = 240,
     model: Annotated[str | None, typer.Option(help="The deployment to ask; else the first that answers.")] = None,
     base_url: BaseUrl = None,
