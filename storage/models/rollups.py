@@ -1,12 +1,13 @@
-"""Sums of settled rows by hour and by day, kept three times: by key, by project, and of the whole fleet.
+"""Sums of settled rows by hour and by day, at five levels: by key and by project, each with and without all other
+dimensions, and of the whole fleet.
 
 rollup_state   how far each roll-up has come, and which gateway is at it
 usage_series   one row for each combination of dimensions at a level; those that the level leaves out are null
 usage_hours    its sums in an hour
 usage_days     its sums in a day
 
-A scope is a tenant at a level (or the fleet): what one report reads lies together, and an hour is written in few
-places. Ids of series and scopes are hashes of what they name (`storage.rollups.series`).
+A scope is a key, a project or the fleet: what one report reads lies together, and an hour is written in few places.
+Ids of series and scopes are hashes of what they name (`storage.rollups.series`).
 """
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, String, Table
@@ -34,6 +35,7 @@ usage_series = Table(
     Column("tenant_id", String(64)),
     Column("project_id", String(80)),
     Column("key_id", String(64)),
+    # Empty where the level leaves it out.
     Column("model", String(256), nullable=False),
     Column("deployment_id", String(64)),
     Column("config_version", Integer),

@@ -16,6 +16,7 @@ from sqlalchemy import type_coerce as coerce
 from storage.database import Session
 from storage.models import EPOCH, ledger_entries, of_kind, usage_days, usage_hours, usage_series
 from storage.rollups.kept import kept_from
+from storage.rollups.series import LEFT_OUT
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil
 from storage.values import Problem
 from storage.values.usage import MEASURED, SUMMED
@@ -47,7 +48,7 @@ async def _by_level(session: Session, mark: Watermark) -> list[Problem]:
     for through, width, tables in ((mark.hours, HOUR, (usage_hours,)), (mark.days, DAY, (usage_hours, usage_days))):
         fleet = await _sums(session, _of_level(usage_hours, "fleet", width, EPOCH, through))
         for table in tables:
-            for level in ("key", "project", "fleet"):
+            for level in LEFT_OUT:
                 found = await _sums(session, _of_level(table, level, width, EPOCH, through))
                 problems += _differing(f"{table.name} by {level} add up to the hours of the fleet", fleet, found)
     return problems

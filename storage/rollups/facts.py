@@ -4,14 +4,15 @@ Rows of releases that did not keep integer times are counted from their seconds.
 the time and group it was written in, and nothing else.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import add, attrgetter
 from typing import Any
 
 from storage.entries import TIMED
+from storage.histogram import NUM_BUCKETS as BUCKETS
 from storage.histogram import Histogram, bucket_of
+from storage.rollups.packed import added
 from storage.values.usage import (
     COUNTED,
     LATENCIES,
@@ -43,8 +44,8 @@ class Facts:
 
     def __init__(self) -> None:
         self.sums: list[int] = [0] * len(COUNTED)
-        self.latencies: Counter[tuple[Latency, int]] = Counter()
-        """(duration, bucket of its histogram) → how many."""
+        self.latencies: dict[int, int] = {}
+        """Number of the duration × BUCKETS + bucket of its histogram → how many."""
         self.by_proposer: dict[str, list[int]] = {}
         """drafts, drafted, accepted, then accepted at position 0, 1 …"""
 
@@ -67,7 +68,9 @@ class Facts:
 
     def merge(self, other: "Facts") -> None:
         self._plus(other.sums)
-        self.latencies.update(other.latencies)
+        latencies = self.latencies
+        for number, count in other.latencies.items():
+            latencies[number] = latencies.get(number, 0) + count
         for name, counts in other.by_proposer.items():
             self._propose(name, counts)
 
@@ -90,17 +93,14 @@ class Facts:
     def _time(self, times: Sequence[int], decoded: int) -> None:
         latencies = self.latencies
         queue, prefill, decode, *_ = times
-        latencies["queue", bucket_of(queue)] += 1
-        latencies["prefill", bucket_of(prefill)] += 1
-        if decoded > 0:
-            latencies["decode", bucket_of(decode)] += 1
-            latencies["token", bucket_of(decode // decoded)] += 1
+        spent = (queue, prefill, decode, decode // decoded) if decoded > 0 else (queue, prefill)
+        for number, micros in enumerate(spent):
+            bucket = number * BUCKETS + bucket_of(micros)
+            latencies[bucket] = latencies.get(bucket, 0) + 1
 
     def _propose(self, name: str, counts: Sequence[int]) -> None:
-        mine = self.by_proposer.setdefault(name, [0, 0, 0])
-        mine.extend([0] * (len(counts) - len(mine)))
-        for slot, count in enumerate(counts):
-            mine[slot] += count
+        mine = self.by_proposer.get(name)
+        self.by_proposer[name] = list(counts) if mine is None else added(mine, counts)
 
 
 SINGLE = (
@@ -134,8 +134,8 @@ def _totals(counts: Sequence[int]) -> ProposerTotals:
     return ProposerTotals(drafts, drafted, accepted, tuple(positions))
 
 
-def _histograms(latencies: Mapping[tuple[Latency, int], int]) -> dict[Latency, Histogram]:
-    counts: dict[Latency, dict[int, int]] = {name: {} for name in LATENCIES}
-    for (name, bucket), count in sorted(latencies.items()):
-        counts[name][bucket] = count
-    return {name: Histogram(found) for name, found in counts.items()}
+def _histograms(latencies: Mapping[int, int]) -> dict[Latency, Histogram]:
+    counts: list[dict[int, int]] = [{} for _ in LATENCIES]
+    for number in sorted(latencies):
+        counts[number // BUCKETS][number % BUCKETS] = latencies[number]
+    return {name: Histogram(found) for name, found in zip(LATENCIES, counts, strict=True)}

@@ -1,34 +1,37 @@
 """Counts as bytes, such that putting two of them end to end adds them: so databases add them too. Pure.
 
-    latencies   (duration and bucket, count) …
-    proposers   (length of the name, number of pairs, name, (slot, count) …) …     slots: drafts, drafted, accepted,
-                                                                                  then accepted at position 0, 1 …
+    latencies   (number of the bucket, count) …                      of a histogram, buckets without a count left out
+    proposers   (length of the name, how many counts, name, counts) …  drafts, drafted, accepted, then by position
 
-Whole numbers of fixed size, little end first. What is packed here is sorted, so the same counts are the same bytes.
+Whole numbers of fixed size, little end first; what is more than fits is told in parts. What is packed here is sorted,
+so the same counts are the same bytes.
 """
 
+import struct
+import sys
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-from struct import Struct
+from collections.abc import Iterator, Mapping, Sequence
+from operator import add
 
-from storage.values.usage import LATENCIES, Latency
-
-_PAIR, _HEAD = Struct("<HI"), Struct("<HH")
-MOST = 2**32 - 1
-"""In one pair; more is several pairs."""
-BUCKETS = 256
-_NUMBERS = {name: number * BUCKETS for number, name in enumerate(LATENCIES)}
-_NAMES = [(name, bucket) for name in LATENCIES for bucket in range(BUCKETS)]
+_PAIR, _HEAD = struct.Struct("<HH"), struct.Struct("<HH")
+MOST_IN_PAIR, MOST_IN_COUNT = 2**16 - 1, 2**32 - 1
+MANY = 200
+"""Pairs, from which on it is shorter to count equal ones first."""
 
 
-def pack_latencies(latencies: Mapping[tuple[Latency, int], int]) -> bytes:
-    return _pairs((_NUMBERS[name] + bucket, count) for (name, bucket), count in latencies.items())
+def pack_latencies(latencies: Mapping[int, int]) -> bytes:
+    return b"".join(_PAIR.pack(number, part) for number in sorted(latencies) for part in _parts(latencies[number]))
 
 
-def unpack_latencies(packed: bytes) -> Counter[tuple[Latency, int]]:
-    counts = _sums(packed)
-    return Counter({_NAMES[number]: counts[number] for number in sorted(counts)})
+def unpack_latencies(packed: bytes) -> dict[int, int]:
+    words = array("I", packed)
+    if sys.byteorder == "big":
+        words.byteswap()
+    sums: dict[int, int] = {}
+    for word, times in Counter(words).items() if len(words) > MANY else ((word, 1) for word in words):
+        sums[word & 0xFFFF] = sums.get(word & 0xFFFF, 0) + (word >> 16) * times
+    return sums
 
 
 def pack_proposers(by_proposer: Mapping[str, Sequence[int]]) -> bytes:
@@ -36,38 +39,37 @@ def pack_proposers(by_proposer: Mapping[str, Sequence[int]]) -> bytes:
 
 
 def unpack_proposers(packed: bytes) -> dict[str, list[int]]:
-    found: dict[bytes, list[bytes]] = {}
+    sums: dict[bytes, list[int]] = {}
     at = 0
     while at < len(packed):
-        length, pairs = _HEAD.unpack_from(packed, at)
-        name_at, at = at + _HEAD.size, at + _HEAD.size + length + pairs * _PAIR.size
-        found.setdefault(packed[name_at : name_at + length], []).append(packed[name_at + length : at])
-    return {name.decode(): _slots(_sums(b"".join(found[name]))) for name in sorted(found)}
+        length, number = _HEAD.unpack_from(packed, at)
+        counts_at = at + _HEAD.size + length
+        name, at = packed[at + _HEAD.size : counts_at], counts_at + 4 * number
+        counts = struct.unpack_from(f"<{number}I", packed, counts_at)
+        mine = sums.get(name)
+        sums[name] = list(counts) if mine is None else added(mine, counts)
+    return {name.decode(): sums[name] for name in sorted(sums)}
+
+
+def added(mine: list[int], theirs: Sequence[int]) -> list[int]:
+    """Counts by position, of which one may have more than the other."""
+    if len(mine) != len(theirs):
+        length = max(len(mine), len(theirs))
+        mine, theirs = ([*counts, *[0] * (length - len(counts))] for counts in (mine, theirs))
+    return list(map(add, mine, theirs))
 
 
 def _pack_proposer(name: bytes, counts: Sequence[int]) -> bytes:
-    pairs = _pairs(enumerate(counts))
-    return _HEAD.pack(len(name), len(pairs) // _PAIR.size) + name + pairs
+    """Without the last positions, where nothing was accepted."""
+    length = max([3, *(slot + 1 for slot, count in enumerate(counts) if count)])
+    part = [min(count, MOST_IN_COUNT) for count in counts[:length]]
+    rest = [count - told for count, told in zip(counts, part, strict=False)]
+    packed = _HEAD.pack(len(name), length) + name + struct.pack(f"<{length}I", *part)
+    return packed + (_pack_proposer(name, rest) if any(rest) else b"")
 
 
-def _slots(counts: Mapping[int, int]) -> list[int]:
-    return [counts.get(slot, 0) for slot in range(max([2, *counts]) + 1)]
-
-
-def _pairs(counts: Iterable[tuple[int, int]]) -> bytes:
-    return b"".join(_PAIR.pack(*pair) for pair in chain.from_iterable(_split(*pair) for pair in sorted(counts)))
-
-
-def _split(number: int, count: int) -> Iterable[tuple[int, int]]:
-    """None of nothing: trailing positions without a token are not kept."""
-    for _ in range(count // MOST):
-        yield number, MOST
-    if count % MOST:
-        yield number, count % MOST
-
-
-def _sums(packed: bytes) -> dict[int, int]:
-    sums: dict[int, int] = {}
-    for number, count in _PAIR.iter_unpack(packed):
-        sums[number] = sums.get(number, 0) + count
-    return sums
+def _parts(count: int) -> Iterator[int]:
+    for _ in range(count // MOST_IN_PAIR):
+        yield MOST_IN_PAIR
+    if count % MOST_IN_PAIR:
+        yield count % MOST_IN_PAIR

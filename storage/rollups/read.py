@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Select, Table, cast, func, literal, select
+from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Select, Table, cast, func, literal, select, text
 from sqlalchemy import type_coerce as coerce
 
 from storage.database import Session
 from storage.models import EPOCH, usage_days, usage_hours, usage_series
 from storage.rollups.facts import Facts
 from storage.rollups.rows import matching, slices
-from storage.rollups.series import level_for
+from storage.rollups.series import OWNED_BY, Level, level_for
 from storage.rollups.usage_rollup import UsageRollUp, facts_of
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil, floor
 from storage.values.usage import COUNTED, UsageQuery
@@ -36,12 +36,18 @@ AT_ONCE = 5
 
 
 async def usage_facts(session: Session, query: UsageQuery) -> dict[Key, Facts]:
+    if session.dialect.name == "postgresql":
+        # Rows with their histograms are wide: else it sorts them on disk.
+        await session.execute(text("SET LOCAL work_mem = '64MB'"))
     mark = await Watermarks(session).of(UsageRollUp.name)
     found: dict[Key, Facts] = {}
     for table, start, end in parts(query, mark):
         every = _rows(session, query, start, end) if table is None else _sums(session, query, table, start, end)
         async for key, facts in every:
-            found.setdefault(key, Facts()).merge(facts)
+            if key in found:
+                found[key].merge(facts)
+            else:
+                found[key] = facts
     return found
 
 
@@ -110,16 +116,16 @@ async def _scopes(session: Session, query: UsageQuery) -> Scopes:
     return found if len(found) <= FEW else asked
 
 
-def _series(query: UsageQuery) -> list[ColumnElement[bool]]:
-    level = level_for({*query.group_by, *query.filters})
-    return [_s.level == level, *(matching(_s[name], values) for name, values in query.filters.items())]
-
-
 def _statement(
     query: UsageQuery, table: Table, start: datetime, end: datetime, scopes: Scopes, dialect: str
 ) -> Select[Any]:
-    bucket, groups = _bucket(query, table), [_s[name] for name in query.group_by]
-    t = table.c
+    """Where groups are owners of scopes, it adds up in the order of the key and sorts nothing."""
+    t, bucket = table.c, _bucket(query, table)
+    groups: list[ColumnElement[Any]] = [_s[name] for name in query.group_by]
+    by = [bucket, *groups] if query.width else groups
+    if set(query.group_by) <= set(OWNED_BY[_level(query)]):
+        by = [t.scope, bucket] if query.width else [t.scope]
+        groups = [func.min(_s[name]).label(name) for name in query.group_by]
     return (
         select(
             bucket.label("bucket"),
@@ -130,14 +136,24 @@ def _statement(
         )
         .join_from(table, usage_series, _s.id == t.series_id)
         .where(t.scope.in_(scopes), t.at >= start, t.at < end, *_series(query))
-        .group_by(bucket, *groups)
+        .group_by(*by)
     )
+
+
+def _series(query: UsageQuery) -> list[ColumnElement[bool]]:
+    return [_s.level == _level(query), *(matching(_s[name], values) for name, values in query.filters.items())]
+
+
+def _level(query: UsageQuery) -> Level:
+    return level_for({*query.group_by, *query.filters})
 
 
 def _bucket(query: UsageQuery, table: Table) -> ColumnElement[int]:
     at = coerce(table.c.at, BigInteger)
     if query.width is None:
         return literal((query.start - EPOCH) // MICROSECOND, BigInteger)
+    if query.width == (DAY if table is usage_days else HOUR):
+        return at
     return at - at % (query.width // MICROSECOND)
 
 

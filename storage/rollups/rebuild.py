@@ -17,8 +17,8 @@ from storage.rollups.roller import LEASE, Roller, earliest
 from storage.rollups.rollup import RollUp
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil, floor
 
-CHUNK = 7 * DAY
-"""Of one tenant at one level, deleted in one transaction."""
+CHUNK = 14 * DAY
+"""Of one scope, deleted in one transaction."""
 
 
 class Busy(Exception):

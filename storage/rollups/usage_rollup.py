@@ -13,7 +13,7 @@ from storage.rollups.facts import Facts
 from storage.rollups.packed import pack_latencies, pack_proposers, unpack_latencies, unpack_proposers
 from storage.rollups.rollup import Written
 from storage.rollups.rows import COLUMNS, SLICE
-from storage.rollups.series import LEFT_OUT, Dimensions, at_level, series_row
+from storage.rollups.series import SUMMED_FROM, Dimensions, Level, at_level, series_row
 from storage.values.usage import COUNTED, GROUPS
 
 _dimensions = attrgetter(*GROUPS)
@@ -51,10 +51,10 @@ class UsageHour:
         facts.add_row(row)
 
     def rows(self) -> Iterator[Written]:
-        found = self._by_key
-        for level in LEFT_OUT:
-            below, found = found, {}
-            for piece in _pieces(list(below.items())):
+        levels: dict[Level | None, dict[Dimensions, Facts]] = {None: self._by_key}
+        for level, below in SUMMED_FROM.items():
+            found = levels[level] = {}
+            for piece in _pieces(list(levels[below].items())):
                 for dimensions, facts in piece:
                     found.setdefault(at_level(level, dimensions), Facts()).merge(facts)
                 yield usage_hours, []
