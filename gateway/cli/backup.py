@@ -3,10 +3,12 @@
 For SQLite, while the server runs or not. PostgreSQL has tools of its own; the secret must be kept with what they save.
 """
 
+import gzip
 import os
 import sqlite3
 import tarfile
 import tempfile
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -53,15 +55,21 @@ def restore(
     settings = load_settings()
     target = _database(settings)
     try:
-        with take_home(settings.home), tarfile.open(file) as archive:
+        _require_whole(file)
+        with take_home(settings.home), tarfile.open(file, "r:gz") as archive:
             if target.exists() and not force:
                 stop(f"{target} is there already. Set SPECGATE_HOME to an empty folder, or use --force.")
             members = [one for one in archive.getmembers() if one.isfile() and one.name in (DATABASE, *BESIDE)]
             if DATABASE not in {one.name for one in members}:
                 stop(f"{file} holds no {DATABASE}; it is no backup of SpecGate.")
-            for name in (f"{DATABASE}-wal", f"{DATABASE}-shm"):
-                target.with_name(name).unlink(missing_ok=True)
-            archive.extractall(settings.home, members, filter=_private)
+            with tempfile.TemporaryDirectory(dir=settings.home) as folder:
+                archive.extractall(folder, members, filter=_private)
+                for name in (f"{DATABASE}-wal", f"{DATABASE}-shm"):
+                    target.with_name(name).unlink(missing_ok=True)
+                for one in members:
+                    os.replace(Path(folder) / one.name, settings.home / one.name)
+    except (EOFError, zlib.error) as error:
+        stop(f"{file} was not restored: it is cut off or damaged ({error}).")
     except (OSError, tarfile.TarError, HomeRefused) as error:
         stop(f"{file} was not restored: {error}")
     typer.echo(f"Restored {settings.home} from {file}. Start the server: it migrates an older database itself.")
@@ -69,6 +77,13 @@ def restore(
 
 def _private(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
     return tarfile.data_filter(member.replace(mode=0o600), folder)
+
+
+def _require_whole(file: Path) -> None:
+    """Before anything is replaced: its last bytes are a checksum of it all. Raises OSError, EOFError, zlib.error."""
+    with gzip.open(file) as stream:
+        while stream.read(2**20):
+            pass
 
 
 def _database(settings: Settings) -> Path:

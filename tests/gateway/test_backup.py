@@ -55,6 +55,26 @@ def test_an_archive_is_never_written_over_and_another_file_is_no_backup(
     assert taken.read_text() == "mine"
 
 
+@pytest.mark.parametrize("damage", ["cut", "turned"])
+def test_a_damaged_backup_replaces_nothing(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    archive = tmp_path / "saved"
+    assert call("backup", str(archive)).exit_code == 0
+    whole = archive.read_bytes()
+    half = len(whole) // 2
+    turned = whole[:half] + bytes(255 - byte for byte in whole[half : half + 8]) + whole[half + 8 :]
+    archive.write_bytes(whole[:half] if damage == "cut" else turned)
+    home = tmp_path / "another"
+    home.mkdir()
+    (home / "specgate.db").write_text("mine")
+    monkeypatch.setenv("SPECGATE_HOME", str(home))
+    refused = call("restore", str(archive), "--force")
+    assert (refused.exit_code, "was not restored" in refused.stderr) == (1, True)
+    assert (home / "specgate.db").read_text() == "mine"
+    assert {path.name for path in home.iterdir()} <= {"specgate.db", "lock"}
+
+
 def test_postgresql_has_tools_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPECGATE_HOME", str(tmp_path))
     monkeypatch.setenv("DATABASE_URL", "postgresql+psycopg://nobody@127.0.0.1:9/none")
