@@ -14,7 +14,7 @@ import typer
 from gateway.cli.admin import AsJson, BaseUrl, Organization
 from gateway.cli.console import load_settings, stop, wide_console
 from gateway.cli.remote import admin_address, connect, credentials, require_ok
-from gateway.cli.usage_table import table
+from gateway.cli.usage_table import GROUPS, table
 from gateway.reports.csv import lines
 from gateway.reports.entries import COLUMNS
 
@@ -22,14 +22,6 @@ app = typer.Typer(help="What was used, and what speculation did.", invoke_withou
 REPORT = "/v1/organization/usage/speculation"
 ENTRIES = "/v1/organization/usage/entries"
 DAY = 86_400
-GROUPS = {
-    "tenant": "organization_id",
-    "project": "project_id",
-    "key": "api_key_id",
-    "deployment": "deployment_id",
-    "drafter": "drafter_version",
-}
-"""Short for what the API calls them; every other name is the API's."""
 PAGE = 1000
 Time = Annotated[str | None, typer.Option(help="A UTC date or time, as 2026-03-01, or unix seconds.")]
 
@@ -53,7 +45,7 @@ def usage(
     """By day: what was used, what speculation did, and whether it pays."""
     if context.invoked_subcommand is not None:
         return
-    groups = [GROUPS.get(name, name) for part in by or [] for name in part.split(",") if name]
+    groups = list(dict.fromkeys(GROUPS.get(name, name) for part in by or [] for name in part.split(",") if name))
     start = int(time.time()) // DAY * DAY - (days - 1) * DAY
     query: dict[str, Any] = {"start_time": start, "bucket_width": "1d", "limit": days, "group_by": groups}
     with _asking(base_url, tenant) as client:

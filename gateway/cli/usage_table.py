@@ -14,6 +14,14 @@ NARROW, MIDDLE, WIDE = 0, 110, 150
 SHORT = 12
 """Ids in a narrow terminal: their ends differ, their beginnings are times."""
 MILLION = 1_000_000
+GROUPS = {
+    "tenant": "organization_id",
+    "project": "project_id",
+    "key": "api_key_id",
+    "deployment": "deployment_id",
+    "drafter": "drafter_version",
+}
+"""Groups as they are typed and headed: short for what the API calls them; every other name is the API's."""
 PAYS = {"pays": "yes", "does_not_pay": "no", "not_enough_data": "?"}
 Result = dict[str, Any]
 
@@ -56,12 +64,16 @@ PROPOSER = (
 
 
 def table(report: dict[str, Any], groups: list[str], width: int) -> Table:
-    """A row for each group of each day that had a request."""
+    """A row for each group of each day that had a request. Where its groups have no room they are folded, not cut."""
     named = [name for name in groups if name != "proposer"]
     columns = [one for one in (PROPOSER if "proposer" in groups else RESULT) if width >= one.least]
-    shown = Table("day", *named, box=None, pad_edge=False, collapse_padding=width < MIDDLE, caption=_caption(report))
+    shown = Table(box=None, pad_edge=False, collapse_padding=width < MIDDLE, caption=_caption(report))
+    headings = {name: heading for heading, name in GROUPS.items()}
+    shown.add_column("day", no_wrap=True)
+    for name in named:
+        shown.add_column(headings.get(name, name), overflow="fold")
     for one in columns:
-        shown.add_column(one.heading, justify="right")
+        shown.add_column(one.heading, justify="right", no_wrap=True)
     for bucket in report["data"]:
         day = bucket["start_time_iso"][0 if width >= MIDDLE else 5 : 10]
         for result in bucket["results"]:

@@ -57,6 +57,8 @@ def _reported(server: str) -> None:
     assert shown.exit_code == 0, shown.output
     assert "1,205" in shown.stdout
     assert "tiny" in shown.stdout
+    twice = call(server, "usage", "--by", "model,model", "--by", "deployment,model", "--days", "2")
+    assert twice.stdout == shown.stdout
     report = json.loads(call(server, "usage", "--by", "model", "--json", "--days", "2").stdout)
     results = [result for bucket in report["data"] for result in bucket["results"]]
     assert {result["model"] for result in results} == {"tiny"}

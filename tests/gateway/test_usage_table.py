@@ -1,6 +1,8 @@
 """`specgate usage`: the report's figures under their headings, whole in a terminal of 80 columns and of 120."""
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -63,6 +65,25 @@ def test_large_figures_are_whole(width: int, groups: list[str]) -> None:
     assert all(figure in body for figure in ("123.5M", "9.9M", "1.2M", "80.0%", "30.0±5.5s", "yes"))
     assert "smollm2-135m" in body or "model" not in groups
     assert "718293a4b5c6d"[-10:] in body or "deployment_id" not in groups
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_group_is_whole_however_many(width: int) -> None:
+    group = {"organization_id": "acme", "project_id": "proj_demo", "api_key_id": "jprmq6zxcire", "model": "tiny"}
+    group |= {"deployment_id": "dep_default", "drafter_version": "12", "workload": "code-edits", "cohort": "control"}
+    result = told(SAVING, requests=12_345, sums=SUMS) | group
+    lines = shown(report(result), list(group), width)
+    start = next(number for number, line in enumerate(lines) if "01-02 " in line)
+    body, end = lines[start], next(number for number, line in enumerate(lines) if "UTC days" in line)
+    starts = [match.start() for match in re.finditer(r"\S+", body)]
+    cells = list(pairwise(starts))[1 : 1 + len(group)]
+    folded = ["".join(line[left:right].strip() for line in lines[start:end]) for left, right in cells]
+    headed = ["".join(line[left:right].strip() for line in lines[:start]) for left, right in cells]
+    assert folded == list(group.values())
+    assert headed[:-1] == ["tenant", "project", "key", "model", "deployment", "drafter", "workload"]
+    assert headed[-1].startswith("cohort")
+    assert all(figure in body for figure in ("12,345", "123.5M", "9.9M", "1.2M", "80.0%", "30.0±5.5s", "yes"))
     assert max(map(len, lines)) <= width
 
 
