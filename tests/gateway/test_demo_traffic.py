@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from gateway.cli import app
 from gateway.cli.admin import Admin, Object, admin
 from gateway.cli.demo_traffic_cases import EDITOR, LEFT, SUPPORT, TOKENS, traffic
-from gateway.cli.demo_traffic_scene import FREE, HELD_OUT, OVER, TENANT, held_out, priced
+from gateway.cli.demo_traffic_scene import BEGUN, FREE, HELD_OUT, OVER, PRICED, PRICES, TENANT, held_out, priced
 from gateway.openai.parse import parse
 from gateway.openai.schema import ChatRequest
 from tests.gateway.test_apply import call, server, told
@@ -80,8 +80,24 @@ def test_whatever_ends_it_what_was_before_comes_back(server: str) -> None:
             assert named(api)["speculation"]["holdout_rate"] == HELD_OUT
             raise KeyboardInterrupt
         assert named(api)["speculation"] == before["speculation"]
-        with priced(api, before), priced(api, before) as is_priced:
+        path = f"/admin/v1/deployments/{before['id']}/prices"
+        api.put(path, PRICES | {"reason": "the operator's own"})
+        with priced(api, before) as is_priced:
             assert not is_priced, "a price that is there stays"
+        assert told(server, "prices", "show", NAME)["input"] == PRICES["input"]
+
+
+def test_what_a_run_could_not_put_back_the_next_one_does(server: str) -> None:
+    with admin(server) as api:
+        before = named(api)
+        path = f"/admin/v1/deployments/{before['id']}"
+        api.patch(path, {"speculation": {"holdout_rate": HELD_OUT}, "reason": BEGUN})
+        api.put(f"{path}/prices", PRICES | {"reason": PRICED})
+        left = named(api)
+        with held_out(api, left) as rate, priced(api, left) as is_priced:
+            assert (rate, is_priced) == (before["speculation"]["holdout_rate"], True)
+            assert named(api)["speculation"] == left["speculation"]
+        assert named(api)["speculation"] == before["speculation"]
         assert not any(told(server, "prices", "show", NAME)[item] for item in FREE)
 
 
