@@ -74,6 +74,8 @@ def _relate_deployment(body: dict[str, Any]) -> None:
     speculation = body.get("speculation")
     if isinstance(speculation, dict):
         drafter = speculation.get("drafter")
+        if isinstance(drafter, dict) and drafter.get("scope") == "tenant" and isinstance(drafter.get("kind", ""), str):
+            drafter["kind"] = "suffix"
         _order(speculation.get("adaptive"), ("start", "minimum"), "maximum", 64)
         _order(drafter.get("ngram") if isinstance(drafter, dict) else None, ("min",), "max", 5)
 
