@@ -37,7 +37,7 @@ ROW = UsageRow(
     measured_requests=2,
     decode_tokens=60,
     sums=SUMS,
-    outcomes=dict.fromkeys(OUTCOMES, 0) | {"completed": 2, "engine_lost": 1},
+    outcomes=dict.fromkeys(map(str, OUTCOMES), 0) | {"completed": 2, "engine_lost": 1},
     timings=dict(zip(TIMINGS, (500, 2000, 6000, 1000, 4500, 500, 5000), strict=True)),
     latencies={name: Histogram.of([1000, 1000, 90_000]) for name in LATENCIES},
     drafting_requests=2,
