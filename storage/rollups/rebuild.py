@@ -4,7 +4,7 @@ The watermark goes back first, so reports count rows until the roller has come a
 are gone stay as they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import Table, delete, select
@@ -17,8 +17,8 @@ from storage.rollups.roller import LEASE, Roller, earliest
 from storage.rollups.rollup import RollUp
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil, floor
 
-CHUNK = 14 * DAY
-"""Of one scope, deleted in one transaction."""
+SCOPES, CHUNK = 10, 2 * DAY
+"""Deleted in one transaction."""
 
 
 class Busy(Exception):
@@ -59,14 +59,14 @@ async def _go_back(db: Database, rollup: RollUp, owner: str, clock: Clock) -> No
         await marks.move(rollup.name, mark, Watermark(start, min(mark.days, floor(start, DAY))))
         scopes = list(await session.scalars(select(usage_series.c.scope).distinct()))
     hours, days = rollup.tables
-    for scope in scopes:
-        for table, since in ((hours, start), (days, floor(start, DAY))):
-            await _empty(db, table, scope, since, mark.hours)
+    for table, since in ((hours, start), (days, floor(start, DAY))):
+        for first_scope in range(0, len(scopes), SCOPES):
+            await _empty(db, table, scopes[first_scope : first_scope + SCOPES], since, mark.hours)
 
 
-async def _empty(db: Database, table: Table, scope: int, since: datetime, until: datetime) -> None:
+async def _empty(db: Database, table: Table, scopes: Sequence[int], since: datetime, until: datetime) -> None:
     while since < until:
         async with db.unit() as session:
-            of_chunk = (table.c.scope == scope, table.c.at >= since, table.c.at < since + CHUNK)
+            of_chunk = (table.c.scope.in_(scopes), table.c.at >= since, table.c.at < since + CHUNK)
             await session.execute(delete(table).where(*of_chunk))
         since += CHUNK

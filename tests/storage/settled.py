@@ -40,10 +40,10 @@ def of_an_old_release(row: dict[str, Any]) -> dict[str, Any]:
 def random_rows(seed: int, number: int, start: datetime, span: timedelta) -> list[dict[str, Any]]:
     """Of 3 tenants with 2 projects and 4 keys each; one in ten an adjustment, one in five of an old release.
 
-    In twelve hours of the span: so many steps make a roll-up long enough.
+    In eight hours of the span: so many steps make a roll-up long enough.
     """
     draw = random.Random(seed)
-    hours = draw.sample(range(span // HOUR), min(12, span // HOUR))
+    hours = draw.sample(range(span // HOUR), min(8, span // HOUR))
     moments = [start + (draw.choice(hours) + draw.random()) * HOUR for _ in range(number)]
     return [_random_row(draw, f"r{seed}-{n}", at) for n, at in enumerate(moments)]
 
