@@ -2,16 +2,19 @@
 
 A setting `x` is read from `SPECGATE_X` (three keep the names that every host knows: HOST, PORT, DATABASE_URL),
 else from the TOML file `SPECGATE_CONFIG` (default `$SPECGATE_HOME/specgate.toml`), else from its default; a value
-passed to `Settings(…)` wins over all. A key in the file that no setting has is an error. Values are frozen.
+passed to `Settings(…)` wins over all. A key in the file that no setting has is an error, and so, to a command, is a
+variable `SPECGATE_…`. Values are frozen.
 """
 
 import os
 import re
+from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -26,6 +29,9 @@ from gateway.export.signing import signing_key
 
 DEVICE = r"^(auto|cpu|cuda(:[0-9]{1,2})?)$"
 DATABASES = ("postgresql+psycopg", "sqlite+aiosqlite")
+PREFIX = "SPECGATE_"
+NO_SETTINGS = ("SPECGATE_CONFIG", "SPECGATE_SETUP_GB", "SPECGATE_TEST_")
+"""What begins so is read by set-up and tests."""
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -79,7 +85,7 @@ def _engine(value: str) -> str:
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
-        env_prefix="SPECGATE_",
+        env_prefix=PREFIX,
         extra="forbid",
         frozen=True,
         populate_by_name=True,
@@ -217,6 +223,19 @@ def split_bind(bind: str) -> tuple[str, int]:
     if not colon or not port.isdigit():
         raise ValueError(f"{bind!r} is no bind: write host:port, as 127.0.0.1:8001")
     return host.strip("[]"), int(port)
+
+
+def variable(name: str, field: FieldInfo) -> str:
+    """The environment variable of a setting."""
+    alias = field.validation_alias
+    return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"{PREFIX}{name.upper()}"
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """Names that begin as ours do, and set nothing: most often a slip of the pen."""
+    known = {variable(name, field) for name, field in Settings.model_fields.items()}
+    ours = (name for name in environment if name.startswith(PREFIX) and not name.startswith(NO_SETTINGS))
+    return sorted(name for name in ours if name not in known)
 
 
 def config_file() -> Path:

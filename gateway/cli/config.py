@@ -12,7 +12,7 @@ from rich.table import Table
 from sqlalchemy.engine import make_url
 
 from gateway.cli.console import load_settings, wide_console
-from gateway.settings import Settings, config_file
+from gateway.settings import Settings, config_file, variable
 
 app = typer.Typer(help="Look at the settings.", no_args_is_help=True)
 
@@ -43,12 +43,6 @@ def describe(settings: Settings) -> list[dict[str, str]]:
         value = masked(name, getattr(settings, name))
         rows.append({"setting": name, "value": value, "from": given, "variable": variable(name, field)})
     return rows
-
-
-def variable(name: str, field: FieldInfo) -> str:
-    """The environment variable of a setting."""
-    alias = field.validation_alias
-    return str(alias.choices[-1]) if isinstance(alias, AliasChoices) else f"SPECGATE_{name.upper()}"
 
 
 def masked(name: str, value: Any) -> str:

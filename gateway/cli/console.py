@@ -1,6 +1,8 @@
 """What the commands share: settings or the reason there are none, and errors that end a command."""
 
 import json
+import os
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
@@ -9,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 from rich.console import Console
 
-from gateway.settings import Settings
+from gateway.settings import Settings, unknown_variables, variable
 
 
 def stop(message: str, code: int = 1) -> NoReturn:
@@ -19,7 +21,11 @@ def stop(message: str, code: int = 1) -> NoReturn:
 
 
 def load_settings(**flags: Any) -> Settings:
-    """Flags that were given win over environment and file. A bad value ends the command with its name."""
+    """Flags that were given win over environment and file. A bad value or an unknown name ends the command."""
+    for name in unknown_variables(os.environ):
+        likely = get_close_matches(name, [variable(*setting) for setting in Settings.model_fields.items()], 1)
+        meant = f"did you mean {likely[0]}?" if likely else "`specgate config show` lists all that there are."
+        stop(f"there is no setting {name}; {meant}", 2)
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+import typer
 from pydantic import ValidationError
 
-from gateway.settings import Settings, is_loopback, split_bind
+from gateway.cli.console import load_settings
+from gateway.settings import Settings, is_loopback, split_bind, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +46,20 @@ def test_an_unknown_key_in_the_file_is_an_error(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ValidationError, match="secret_sauce") as refused:
         Settings()
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_variable_that_sets_nothing_is_told_with_the_likely_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert unknown_variables(["SPECGATE_MODLE", "SPECGATE_MODEL", "SPECGATE_CONFIG", "PATH", "SPECGATE_PORT"]) == [
+        "SPECGATE_MODLE",
+        "SPECGATE_PORT",
+    ]
+    monkeypatch.setenv("SPECGATE_MODLE", "x")
+    with pytest.raises(typer.Exit) as ended:
+        load_settings()
+    assert ended.value.exit_code == 2
+    assert "there is no setting SPECGATE_MODLE; did you mean SPECGATE_MODEL?" in capsys.readouterr().err
 
 
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ import jsonschema_rs
 import pytest
 from packaging.requirements import Requirement
 
-from gateway.cli.config import variable
-from gateway.settings import Settings
+from gateway.settings import Settings, variable
 from inference.__main__ import SECRET, _parser
 from tests.integration.compose import ROOT, VARIABLE, Compose, env_file
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.cli.config import variable
-from gateway.settings import Settings
+from gateway.settings import Settings, variable
 from tests.integration.served import Served
 
 ROOT = Path(__file__).parents[2]
