@@ -83,7 +83,7 @@ async def test_a_batch_is_sent_until_it_is_taken_and_nothing_overtakes_it(tmp_pa
         async with _exporter(db, receiver, patience=0.3) as exporter:
             await receiver.has(2)
             await _until(exporter, "failing")
-            assert 3400 < exporter.state.behind_seconds < 3600
+            assert exporter.state.behind_seconds > 3400
             later = await write_settled(db, 3)
             await receiver.has(6)
             await _until(exporter, "sending")
