@@ -146,9 +146,10 @@ async def test_a_gateway_killed_between_post_and_cursor_sends_again(tmp_path: Pa
             assert await gateway.ended() == -9
         assert [delivery.ids for delivery in receiver.deliveries] == [ids]
         async with started(tmp_path, {}, **settings):
-            assert [delivery.ids for delivery in await receiver.has(2)] == [ids, ids]
+            assert [delivery.ids for delivery in await receiver.has(2)][:2] == [ids, ids]
             await asyncio.sleep(0.5)
-    assert len(receiver.deliveries) == 2
+    # At least once: a machine that holds it up for longer than its lease may send it again, but nothing else.
+    assert [delivery.ids for delivery in receiver.deliveries[2:]] in ([], [ids])
 
 
 async def test_readyz_tells_how_far_behind_it_is_and_no_log_the_address(

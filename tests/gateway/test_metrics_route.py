@@ -105,16 +105,22 @@ async def test_it_speaks_openmetrics_to_who_asks(tmp_path: Path) -> None:
     assert "_created" not in plain.text + open_metrics.text
 
 
+class Laden(FakeEngine):
+    """Tells of the same load at every look."""
+
+    async def load(self) -> WorkerLoad:
+        told = {"config_version": self.config.version, "config_origin": self.config.origin}
+        return WorkerLoad(
+            waiting=2, running=3, free_blocks=4, num_blocks=9, passes=70, preemptions=1,
+            drafter_faults={"lookup": 2}, resting_drafters=("lookup",), **told,
+        )  # fmt: skip
+
+
 async def test_engines_are_told_in_their_own_words(tmp_path: Path) -> None:
-    load = WorkerLoad(
-        waiting=2, running=3, free_blocks=4, num_blocks=9, passes=70, preemptions=1, config_version=1,
-        drafter_faults={"lookup": 2}, resting_drafters=("lookup",),
-    )  # fmt: skip
-    async with running(tmp_path, FakeEngine(), metrics_token=TOKEN) as gateway:
-        (serving,) = gateway.parts.fleet.servings.values()
-        assert serving.current is not None
-        serving.current.replicas[0].load = load
+    engine = Laden()
+    async with running(tmp_path, engine, metrics_token=TOKEN) as gateway:
         found = samples((await scrape(gateway)).text)
+    load = await engine.load()
     labels = (("deployment", MODEL), ("replica", "0"))
     for name, read in (GAUGES | COUNTERS).items():
         assert found[f"specgate_engine_{name}", labels] == read(load)

@@ -38,8 +38,8 @@ async def test_a_stream_keeps_its_place_for_many_leases(tmp_path: Path) -> None:
 
 
 async def test_what_a_dead_gateway_left_is_settled_once_others_had_time_to_speak(tmp_path: Path) -> None:
+    begun = time.monotonic()
     async with running(tmp_path, FakeEngine(), lease_seconds=LEASE) as gateway:
-        begun = time.monotonic()
         await limit(gateway.parts.db, *TENANT, monthly_tokens=10**6)
         async with gateway.parts.db.unit() as session:
             await _die(session)

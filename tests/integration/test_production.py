@@ -29,6 +29,7 @@ ENV = {
     "SPECGATE_WORKER_SECRET": "7" * 64,
     "SPECGATE_BOOTSTRAP_KEY": INFERENCE_KEY,
     "SPECGATE_ADMIN_KEY": OPERATOR_KEY,
+    "SPECGATE_METRICS_TOKEN": "8" * 64,
     "SPECGATE_MODEL": "tiny",
 }
 HELLO = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 8, "temperature": 0}

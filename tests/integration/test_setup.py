@@ -16,7 +16,7 @@ LOCK = [line for line in (ROOT / "requirements.lock").read_text().splitlines() i
 
 
 def test_the_lock_names_each_package_once_at_one_version() -> None:
-    names = [re.fullmatch(r"([A-Za-z0-9_.-]+)==[A-Za-z0-9.]+", line) for line in LOCK]
+    names = [re.fullmatch(r"([A-Za-z0-9_.-]+)==([0-9]+!)?[A-Za-z0-9.]+", line) for line in LOCK]
     assert [line for line, name in zip(LOCK, names, strict=True) if not name] == []
     folded = [re.sub(r"[-_.]+", "-", name[1]).lower() for name in names if name]
     assert len(folded) == len(set(folded))
