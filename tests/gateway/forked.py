@@ -8,8 +8,8 @@ import json
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -75,12 +75,7 @@ class Forked:
 @asynccontextmanager
 async def forked(home: Path, script: dict[str, Any], **settings: Any) -> AsyncIterator[Forked]:
     """Killed at the end, where it still runs."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(home, script, settings, there), daemon=True)
-    process.start()
-    there.close()
+    process, here = _start(home, script, settings)
     try:
         told = await asyncio.to_thread(_heard, here)
         yield Forked(process, told)
@@ -89,6 +84,29 @@ async def forked(home: Path, script: dict[str, Any], **settings: Any) -> AsyncIt
         process.kill()
         await asyncio.to_thread(process.join, 10)
         process.close()
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[str]:
+    """The address of one, for tests without a loop."""
+    process, here = _start(home, {}, {})
+    try:
+        yield str(_heard(here)["url"])
+    finally:
+        here.close()
+        process.kill()
+        process.join(10)
+        process.close()
+
+
+def _start(home: Path, script: dict[str, Any], settings: dict[str, Any]) -> tuple[Any, Connection]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(home, script, settings, there), daemon=True)
+    process.start()
+    there.close()
+    return process, here
 
 
 def _heard(pipe: Connection) -> dict[str, Any]:

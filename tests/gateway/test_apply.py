@@ -1,10 +1,7 @@
 """A server becomes what a file says, through its admin API: shown first, idempotent, and never over another's work."""
 
 import json
-import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.cli import app
 from gateway.cli.declared import schema
+from tests.gateway.forked import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "specgate.example.yaml"
@@ -30,13 +28,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SPECGATE_HOME", str(home))
     monkeypatch.setenv("COLUMNS", "200")
-    command = [sys.executable, "-m", "tests.gateway.serve_fake", str(home), "{}", "{}"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
-        assert process.stdout is not None
-        try:
-            yield json.loads(process.stdout.readline())["url"]
-        finally:
-            process.kill()
+    with serving(home) as url:
+        yield url
 
 
 def call(server: str, *arguments: str) -> Result:
