@@ -114,7 +114,7 @@ def test_pages_that_are_not_there_have_the_same_face(eye: Eye, operator: str) ->
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_pages_are_usable_by_everyone(windows: Windows, operator: str, scheme: str) -> None:
     """axe's rules, contrast among them; and no page is large or brings a script."""
     eye = windows.open(color_scheme=scheme)

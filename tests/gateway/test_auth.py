@@ -85,7 +85,7 @@ async def test_every_cause_has_the_same_answer(db: Database, key: NewKey) -> Non
 
 async def test_a_revoked_key_is_refused_after_a_second(db: Database, key: NewKey) -> None:
     clock = Clock()
-    authenticator = Authenticator(db, clock)
+    authenticator = Authenticator(db, clock, patience=10)
     headers = {"authorization": f"Bearer {key.key}"}
     principal = await authenticator.authenticate(headers)
     await _revoke(db, key)

@@ -59,6 +59,7 @@ class Asked:
         self.told.append(text)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
     asked = Asked()

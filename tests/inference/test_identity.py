@@ -59,6 +59,7 @@ LOOKUP = SpeculationConfig(prediction=PredictionConfig(enabled=False), adaptive=
 SUFFIX = LOOKUP.model_copy(update={"lookup": LookupConfig(enabled=False), "suffix": SuffixConfig(enabled=True)})
 BOTH = SpeculationConfig(adaptive=SCHEDULE)
 TEMPERATURES = [0.0, 0.7, 1.0]
+EACH = [0.0, pytest.param(0.7, marks=pytest.mark.long), 1.0]
 LENGTH = 32
 
 
@@ -152,7 +153,7 @@ def test_greedy_without_a_drafter_is_transformers_generate(bench: Bench, smollm2
     bench.identity.assert_same("generate", bench.prompt, expected, bench.plain(params(0.0)), params(0.0))
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("temperature", EACH)
 def test_a_prediction_changes_no_token(bench: Bench, temperature: float) -> None:
     sampling = params(temperature)
     seqs = [bench.sequence(name, sampling, prediction=bench.predicted(text)) for name, text in predictions().items()]
@@ -170,7 +171,7 @@ def test_a_prediction_changes_no_token(bench: Bench, temperature: float) -> None
         assert usage.completion_tokens - 1 == usage.speculation.steps + usage.speculation.accepted_delivered
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("temperature", EACH)
 @pytest.mark.parametrize(("drafter", "speculation"), [("lookup", LOOKUP), ("suffix", SUFFIX)])
 def test_the_requests_own_text_changes_no_token(
     bench: Bench, drafter: str, speculation: SpeculationConfig, temperature: float
@@ -200,7 +201,7 @@ def test_a_batch_of_eight_is_eight_requests_alone(bench: Bench) -> None:
     assert_drafts_met_both_fates(together)
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("temperature", EACH)
 def test_a_tight_cache_changes_no_token(bench: Bench, temperature: float) -> None:
     sampling = params(temperature, max_tokens=16)
     engine = bench.engine(BOTH, num_blocks=11, max_model_len=176)
@@ -214,7 +215,7 @@ def test_a_tight_cache_changes_no_token(bench: Bench, temperature: float) -> Non
         bench.identity.assert_same(f"tight {i}", prompt, roomy, results[f"r{i}"][0], sampling)
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("temperature", EACH)
 def test_a_prefix_hit_changes_no_token(bench: Bench, temperature: float) -> None:
     sampling = params(temperature)
     engine = bench.engine(PREDICTION)

@@ -104,11 +104,21 @@ def test_an_unrelated_prediction_costs_next_to_nothing() -> None:
     ("prediction", "reply", "share"),
     [
         pytest.param(lambda row: row.before.replace("\n", "\r\n"), after, 0.98, id="CRLF prediction"),
-        pytest.param(before, lambda row: row.after.replace("\n", "\r\n"), 0.95, id="CRLF reply"),
-        pytest.param(lambda row: swapped(row.before), after, 0.9, id="halves of the file swapped"),
+        pytest.param(
+            before, lambda row: row.after.replace("\n", "\r\n"), 0.95, id="CRLF reply", marks=pytest.mark.long
+        ),
+        pytest.param(
+            lambda row: swapped(row.before), after, 0.9, id="halves of the file swapped", marks=pytest.mark.long
+        ),
         pytest.param(lambda row: fenced(row.before), after, 0.95, id="fenced prediction"),
-        pytest.param(before, lambda row: fenced(row.after), 0.9, id="fenced reply"),
-        pytest.param(lambda row: fenced(row.before), lambda row: fenced(row.after), 0.98, id="both fenced"),
+        pytest.param(before, lambda row: fenced(row.after), 0.9, id="fenced reply", marks=pytest.mark.long),
+        pytest.param(
+            lambda row: fenced(row.before),
+            lambda row: fenced(row.after),
+            0.98,
+            id="both fenced",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             before, lambda row: f"Here is the updated code:\n\n{fenced(row.after)}", 0.85, id="preamble and fence"
         ),
@@ -123,10 +133,10 @@ def test_a_text_that_differs_in_form_only_keeps_its_speed(prediction: Text, repl
     ("prediction", "reply"),
     [
         pytest.param(lambda row: tabs(row.before), after, id="tabs become spaces"),
-        pytest.param(before, lambda row: tabs(row.after), id="spaces become tabs"),
+        pytest.param(before, lambda row: tabs(row.after), id="spaces become tabs", marks=pytest.mark.long),
         pytest.param(before, lambda row: deeper(row.after), id="further in"),
-        pytest.param(lambda row: deeper(row.before), after, id="further out"),
-        pytest.param(before, lambda row: halved(row.after), id="two spaces for four"),
+        pytest.param(lambda row: deeper(row.before), after, id="further out", marks=pytest.mark.long),
+        pytest.param(before, lambda row: halved(row.after), id="two spaces for four", marks=pytest.mark.long),
     ],
 )
 def test_a_reply_with_other_indentation_is_followed(prediction: Text, reply: Text) -> None:
@@ -136,6 +146,7 @@ def test_a_reply_with_other_indentation_is_followed(prediction: Text, reply: Tex
 
 
 @pytest.mark.model
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_real_model_takes_the_same_steps(smollm2_folder: Path) -> None:
     """The six shortest rows, all under 2,000 tokens. A drafted row that no forward pass can take would show here."""

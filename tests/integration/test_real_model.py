@@ -46,6 +46,7 @@ def test_a_streamed_edit_is_the_same_with_and_without_its_prediction(server: Ser
     assert without.prompt_tokens_details.cached_tokens > 0, "the second finds the first one's prompt"
 
 
+@pytest.mark.long
 def test_seeded_sampling_repeats_itself(server: Served) -> None:
     ask = ASK | {"temperature": 0.9, "seed": 11, "n": 2, "max_completion_tokens": 16}
     with sync(server) as client:
