@@ -12,7 +12,7 @@ from typing import Any
 from storage.entries import TIMED
 from storage.histogram import NUM_BUCKETS as BUCKETS
 from storage.histogram import Histogram, bucket_of
-from storage.rollups.packed import added
+from storage.rollups.packed import added, told_length
 from storage.values.usage import (
     COUNTED,
     LATENCIES,
@@ -128,9 +128,7 @@ def _acceptance(row: Any) -> tuple[int, int]:
 
 
 def _totals(counts: Sequence[int]) -> ProposerTotals:
-    """Without the last positions, where nothing was accepted."""
-    length = max((slot for slot, count in enumerate(counts) if count), default=0) + 1
-    drafts, drafted, accepted, *positions = counts[: max(3, length)]
+    drafts, drafted, accepted, *positions = counts[: told_length(counts)]
     return ProposerTotals(drafts, drafted, accepted, tuple(positions))
 
 

@@ -16,8 +16,6 @@ from operator import add
 
 _PAIR, _HEAD = struct.Struct("<HH"), struct.Struct("<HH")
 MOST_IN_PAIR, MOST_IN_COUNT = 2**16 - 1, 2**32 - 1
-MANY = 200
-"""Pairs, from which on it is shorter to count equal ones first."""
 
 
 def pack_latencies(latencies: Mapping[int, int]) -> bytes:
@@ -25,12 +23,14 @@ def pack_latencies(latencies: Mapping[int, int]) -> bytes:
 
 
 def unpack_latencies(packed: bytes) -> dict[int, int]:
+    """Equal pairs are counted first: that is one call, and few are left."""
     words = array("I", packed)
     if sys.byteorder == "big":
         words.byteswap()
     sums: dict[int, int] = {}
-    for word, times in Counter(words).items() if len(words) > MANY else ((word, 1) for word in words):
-        sums[word & 0xFFFF] = sums.get(word & 0xFFFF, 0) + (word >> 16) * times
+    for word, times in Counter(words).items():
+        number = word & 0xFFFF
+        sums[number] = sums.get(number, 0) + (word >> 16) * times
     return sums
 
 
@@ -59,9 +59,16 @@ def added(mine: list[int], theirs: Sequence[int]) -> list[int]:
     return list(map(add, mine, theirs))
 
 
-def _pack_proposer(name: bytes, counts: Sequence[int]) -> bytes:
+def told_length(counts: Sequence[int]) -> int:
     """Without the last positions, where nothing was accepted."""
-    length = max([3, *(slot + 1 for slot, count in enumerate(counts) if count)])
+    length = len(counts)
+    while length > 3 and not counts[length - 1]:
+        length -= 1
+    return length
+
+
+def _pack_proposer(name: bytes, counts: Sequence[int]) -> bytes:
+    length = told_length(counts)
     part = [min(count, MOST_IN_COUNT) for count in counts[:length]]
     rest = [count - told for count, told in zip(counts, part, strict=False)]
     packed = _HEAD.pack(len(name), length) + name + struct.pack(f"<{length}I", *part)

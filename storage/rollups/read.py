@@ -7,11 +7,11 @@ Within a part the database adds up, by the primary key of hours and days; the pa
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Select, Table, cast, func, literal, select, text
+from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Row, Select, Table, cast, func, literal, select, text
 from sqlalchemy import type_coerce as coerce
 
 from storage.database import Session
@@ -41,13 +41,17 @@ async def usage_facts(session: Session, query: UsageQuery) -> dict[Key, Facts]:
         await session.execute(text("SET LOCAL work_mem = '64MB'"))
     mark = await Watermarks(session).of(UsageRollUp.name)
     found: dict[Key, Facts] = {}
+    sums: dict[Key, list[Any]] = {}
     for table, start, end in parts(query, mark):
-        every = _rows(session, query, start, end) if table is None else _sums(session, query, table, start, end)
-        async for key, facts in every:
-            if key in found:
-                found[key].merge(facts)
-            else:
-                found[key] = facts
+        if table is None:
+            await _count_rows(session, query, start, end, found)
+            continue
+        for row in await _sums(session, query, table, start, end):
+            sums.setdefault((row.bucket, *(row._mapping[name] for name in query.group_by)), []).append(row)
+    for number, (key, rows) in enumerate(sums.items()):
+        found.setdefault(key, Facts()).merge(facts_of(rows))
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0)
     return found
 
 
@@ -80,16 +84,13 @@ def _split(outer: Table | None, start: datetime, end: datetime, width: timedelta
         yield outer, last, end
 
 
-async def _rows(
-    session: Session, query: UsageQuery, start: datetime, end: datetime
-) -> AsyncIterator[tuple[Key, Facts]]:
-    found: dict[Key, Facts] = {}
+async def _count_rows(
+    session: Session, query: UsageQuery, start: datetime, end: datetime, found: dict[Key, Facts]
+) -> None:
     async for rows in slices(session, start, end, query.filters):
         for row in rows:
             key = (_bucket_of(query, row.at), *(getattr(row, name) for name in query.group_by))
             found.setdefault(key, Facts()).add_row(row)
-    for key, facts in found.items():
-        yield key, facts
 
 
 def _bucket_of(query: UsageQuery, at: int) -> int:
@@ -100,13 +101,11 @@ def _bucket_of(query: UsageQuery, at: int) -> int:
 
 async def _sums(
     session: Session, query: UsageQuery, table: Table, start: datetime, end: datetime
-) -> AsyncIterator[tuple[Key, Facts]]:
+) -> Sequence[Row[Any]]:
+    """One a bucket and group, or some."""
     scopes = await _scopes(session, query)
     found = await session.execute(_statement(query, table, start, end, scopes, session.dialect.name))
-    for rows in found.partitions(AT_ONCE):
-        for row in rows:
-            yield (row.bucket, *(row._mapping[name] for name in query.group_by)), facts_of(row)
-        await asyncio.sleep(0)
+    return list(found)
 
 
 async def _scopes(session: Session, query: UsageQuery) -> Scopes:

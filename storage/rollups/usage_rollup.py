@@ -1,5 +1,6 @@
 """The roll-up of usage: for each series the facts of an hour, and of a day."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -12,7 +13,7 @@ from storage.models import usage_days, usage_hours, usage_series
 from storage.rollups.facts import Facts
 from storage.rollups.packed import pack_latencies, pack_proposers, unpack_latencies, unpack_proposers
 from storage.rollups.rollup import Written
-from storage.rollups.rows import COLUMNS, SLICE
+from storage.rollups.rows import COLUMNS
 from storage.rollups.series import SUMMED_FROM, Dimensions, Level, at_level, series_row
 from storage.values.usage import COUNTED, GROUPS
 
@@ -32,7 +33,7 @@ class UsageRollUp:
         return UsageHour(at)
 
     async def day(self, session: Session, at: datetime) -> AsyncIterator[Written]:
-        """A scope at a time: what is in memory is one tenant's day."""
+        """A scope at a time: what is in memory is one key's day."""
         for scope in await session.scalars(select(usage_series.c.scope).distinct().order_by(usage_series.c.scope)):
             if rows := await _day(session, scope, at):
                 yield usage_days, rows
@@ -70,24 +71,26 @@ def fact_row(scope: int, at: datetime, series_id: int, facts: Facts) -> dict[str
     return {"scope": scope, "at": at, "series_id": series_id, **counts, "latencies": latencies, "proposers": proposers}
 
 
-def facts_of(row: Any) -> Facts:
-    """Of a row of roll-ups, or of what a database added up of several."""
+def facts_of(rows: Sequence[Any]) -> Facts:
+    """Of rows of roll-ups, or of what a database added up of several; at least one."""
     facts = Facts()
-    facts.sums = [int(count) for count in _counts(row)]
-    facts.latencies = unpack_latencies(row.latencies)
-    facts.by_proposer = unpack_proposers(row.proposers)
+    facts.sums = [int(sum(counts)) for counts in zip(*map(_counts, rows), strict=True)]
+    facts.latencies = unpack_latencies(b"".join(row.latencies for row in rows))
+    facts.by_proposer = unpack_proposers(b"".join(row.proposers for row in rows))
     return facts
 
 
 async def _day(session: Session, scope: int, at: datetime) -> list[dict[str, Any]]:
     h = usage_hours.c
     statement = select(usage_hours).where(h.scope == scope, h.at >= at, h.at < at + DAY).order_by(h.at, h.series_id)
-    found: dict[int, Facts] = {}
-    result = await session.stream(statement)
-    async for rows in result.partitions(SLICE):
-        for row in rows:
-            found.setdefault(row.series_id, Facts()).merge(facts_of(row))
-    return [fact_row(scope, at, series_id, found[series_id]) for series_id in sorted(found)]
+    found: dict[int, list[Any]] = {}
+    for row in await session.execute(statement):
+        found.setdefault(row.series_id, []).append(row)
+    rows = []
+    for series_id in sorted(found):
+        rows.append(fact_row(scope, at, series_id, facts_of(found[series_id])))
+        await asyncio.sleep(0)
+    return rows
 
 
 def _pieces(everything: Sequence[T]) -> Iterator[Sequence[T]]:
