@@ -16,8 +16,8 @@ from gateway.query import Query, integer, read_query
 from storage.usage import Group, UsageQuery
 
 SINGLES = ("start_time", "end_time", "bucket_width", "limit", "page", "format")
-LATEST = 253_402_300_800
-"""The year 10000, where datetimes end."""
+LATEST = 253_370_764_800
+"""The year 9999, a year before datetimes end: what is rounded up to a bucket's end is still one."""
 Width = tuple[int, int, int]
 """Seconds, buckets by default, buckets at most."""
 Widths = Mapping[str, Width]

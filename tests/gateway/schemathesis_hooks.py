@@ -11,6 +11,8 @@ from typing import Any
 
 import schemathesis
 
+from gateway.usage_query import LATEST
+
 KEYS = json.loads(os.environ["SPECGATE_TEST_KEYS"])
 OWN = {KEYS[name].split("-")[2] for name in ("inference_key", "operator_key")} | {"dep_default"}
 INFERENCE = ("/v1/chat/completions", "/v1/completions")
@@ -100,6 +102,6 @@ def _relate_usage(query: dict[str, Any]) -> None:
     query.pop("page", None)
     numbers = {name: query.get(name) for name in ("start_time", "end_time", "limit")}
     if str(numbers["start_time"]).isdecimal() and str(numbers["end_time"]).isdecimal():
-        query["end_time"] = max(int(query["end_time"]), min(int(query["start_time"]), 253_402_300_798) + 1)
+        query["end_time"] = max(int(query["end_time"]), min(int(query["start_time"]), LATEST - 2) + 1)
     if str(numbers["limit"]).isdecimal():
         query["limit"] = min(int(query["limit"]), 31)

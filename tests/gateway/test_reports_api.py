@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import insert
 
 from gateway.reports.csv import cell, flat
+from gateway.usage_query import LATEST
 from storage.models import ledger_entries
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import client, running
@@ -215,3 +216,15 @@ async def test_a_deployment_that_is_faster_with_drafts_pays_and_a_tenant_is_told
         assert fast["savings"]["saved_us"] == pytest.approx(80 * 19 * 10_000, rel=0.01)
         assert slow["savings"]["saved_us"] == pytest.approx(-80 * 19 * 10_000, rel=0.01)
         assert fast["savings"]["num_controls"] == fast["break_even"]["num_controls"] == 80
+
+
+@pytest.mark.parametrize("width", ["1m", "1h", "1d"])
+async def test_the_end_of_time_is_asked_for_and_told(tmp_path: Path, width: str) -> None:
+    """Regression: the last hour was rounded up to a date that there is not."""
+    asked = {"start_time": LATEST - 2, "end_time": LATEST - 1, "bucket_width": width}
+    async with running(tmp_path, FakeEngine()) as gateway, client(gateway.url, gateway.operator_key) as http:
+        for path in (USAGE, SPECULATION):
+            answer = await http.get(path, params=asked)
+            assert (answer.status_code, answer.json()["data"][0]["results"]) == (200, []), answer.text
+        late = await http.get(USAGE, params=asked | {"end_time": LATEST})
+        assert (late.status_code, late.json()["error"]["param"]) == (400, "end_time")

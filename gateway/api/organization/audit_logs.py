@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from gateway import usage_query
 from gateway.errors import InvalidRequest
 from gateway.openai.organization_objects import audit_object, listing
 from gateway.organization import reported_organization
@@ -24,8 +25,8 @@ router = APIRouter()
 BOUNDS = ("gt", "gte", "lt", "lte")
 SINGLES = (*PAGE, "before", "tenant_only", *(f"effective_at[{bound}]" for bound in BOUNDS))
 LISTS = ("event_types", "actor_ids", "actor_emails", "project_ids", "resource_ids")
-LATEST = 253_402_300_799
-"""The last second of the year 9999, where datetimes end."""
+LATEST = usage_query.LATEST - 1
+"""What reports may be asked for, too."""
 VERIFY_SECONDS = 300.0
 
 
