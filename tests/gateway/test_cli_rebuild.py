@@ -43,6 +43,7 @@ async def _take(url: str) -> None:
     await db.close()
 
 
+@pytest.mark.long
 def test_the_sums_are_made_anew_and_alike(url: str) -> None:
     asyncio.run(_fill(url))
     first = CliRunner().invoke(app, ["usage", "rebuild"])

@@ -59,7 +59,7 @@ LOOKUP = SpeculationConfig(prediction=PredictionConfig(enabled=False), adaptive=
 SUFFIX = LOOKUP.model_copy(update={"lookup": LookupConfig(enabled=False), "suffix": SuffixConfig(enabled=True)})
 BOTH = SpeculationConfig(adaptive=SCHEDULE)
 TEMPERATURES = [0.0, 0.7, 1.0]
-EACH = [0.0, pytest.param(0.7, marks=pytest.mark.long), 1.0]
+EACH = [0.0, *(pytest.param(temperature, marks=pytest.mark.long) for temperature in TEMPERATURES[1:])]
 LENGTH = 32
 
 
