@@ -137,6 +137,8 @@ async def at_rate(target: Target, rate: float, seconds: float) -> list[float]:
     draw = random.Random(1)
 
     async def ask() -> None:
+        while free and not free[-1].is_open:
+            free.pop().close()
         connection = free.pop() if free else await Connection.open(target.port)
         taken.append(await connection.ask(body(target)))
         free.append(connection)

@@ -30,6 +30,11 @@ class Connection:
     async def open(cls, port: int) -> "Connection":
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=2**22))
 
+    @property
+    def is_open(self) -> bool:
+        """False once the server has closed it, as it does with one that nobody used for a while."""
+        return not self._reader.at_eof()
+
     async def ask(self, raw: bytes) -> float:
         """Seconds until the answer is whole. Raises Refused where it is no 200."""
         began = time.perf_counter()
