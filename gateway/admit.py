@@ -23,14 +23,12 @@ from gateway.routing import Route
 from gateway.secret import subkey
 from gateway.telemetry import note, request_id
 from gateway.workloads import OTHER
-from inference.protocol import GenerationRequest
+from inference.protocol import GREEDY_BELOW, GenerationRequest
 from storage.texts import LABEL
 from storage.values import OpenEntry
 
 R = TypeVar("R", bound=Common)
 Translate = Callable[[R, str, Terms], tuple[GenerationRequest, ...]]
-GREEDY_BELOW = 1e-5
-"""As the engine has it."""
 
 
 async def respond(

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from gateway.reports import completions, costs, speculation
 from gateway.reports.break_even import break_even
@@ -15,11 +15,12 @@ from gateway.reports.savings import savings_object
 from gateway.usage_query import ReportQuery, utc
 from storage.database import Session
 from storage.deployments import Deployments
-from storage.models import EPOCH
+from storage.models import EPOCH, MICROSECOND
 from storage.prices import Prices
 from storage.rollups.facts import Facts
 from storage.savings.book import SavingsBook
-from storage.usage import ProposerTotals, Usage, UsageQuery, UsageReport, UsageRow
+from storage.usage import Usage, UsageQuery, UsageReport, UsageRow
+from storage.values import ProposerFigures
 
 NOTHING = Facts().as_row(EPOCH, {})
 """What no request used: told in any report, it has every member."""
@@ -41,7 +42,7 @@ async def proposers_report(session: Session, query: ReportQuery, tenant_id: str 
         for row in found.rows
         for name, totals in row.by_proposer.items()
     )
-    return _report(query, found, told, speculation.proposer_result(NOTHING, "", ProposerTotals()))
+    return _report(query, found, told, speculation.proposer_result(NOTHING, "", ProposerFigures()))
 
 
 async def speculation_report(session: Session, query: ReportQuery, tenant_id: str | None) -> Report:
@@ -96,4 +97,4 @@ def _report(query: ReportQuery, found: UsageReport, told: Told, template: Object
 
 
 def _micros(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(microseconds=1)
+    return (at - EPOCH) // MICROSECOND

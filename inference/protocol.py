@@ -27,8 +27,12 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+GREEDY_BELOW = 1e-5
+"""A lower temperature is none: the likeliest token is chosen."""
+
+
 class SamplingParams(Value):
-    """How the target's tokens are chosen. Temperature below 1e-5 is greedy."""
+    """How the target's tokens are chosen. Temperature below `GREEDY_BELOW` is greedy."""
 
     max_tokens: int | None = Field(default=None, ge=1)
     """None: as many as the context leaves."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from storage.database import Session
-from storage.models import EPOCH
+from storage.models import EPOCH, MICROSECOND
 from storage.rollups.facts import Facts
-from storage.rollups.read import AT_ONCE, MICROSECOND, Key, usage_facts
+from storage.rollups.read import AT_ONCE, Key, usage_facts
 from storage.rollups.usage_rollup import UsageRollUp
 from storage.rollups.watermark import Watermarks
 from storage.values.usage import (
@@ -27,7 +27,6 @@ from storage.values.usage import (
     Group,
     GroupValue,
     Latency,
-    ProposerTotals,
     UsageQuery,
     UsageReport,
     UsageRow,
@@ -45,7 +44,6 @@ __all__ = [
     "Group",
     "GroupValue",
     "Latency",
-    "ProposerTotals",
     "Usage",
     "UsageQuery",
     "UsageReport",

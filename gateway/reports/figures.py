@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gateway.usage_query import GROUPS
-from storage.usage import GroupValue, ProposerTotals
+from storage.usage import GroupValue
+from storage.values import ProposerFigures
 
 Object = dict[str, Any]
 
@@ -19,7 +20,7 @@ def ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def proposer_object(totals: ProposerTotals) -> Object:
+def proposer_object(totals: ProposerFigures) -> Object:
     """`accepted_by_position`: of how many drafts the first, the second … token was kept."""
     return {
         "drafts": totals.drafts,

@@ -2,7 +2,8 @@
 
 from gateway.reports.completions import work_object
 from gateway.reports.figures import Object, group_object, proposer_object
-from storage.usage import LATENCIES, OUTCOMES, TIMINGS, Latency, ProposerTotals, UsageRow
+from storage.usage import LATENCIES, OUTCOMES, TIMINGS, Latency, UsageRow
+from storage.values import ProposerFigures
 
 
 def result(row: UsageRow, break_even: Object, savings: Object) -> Object:
@@ -24,7 +25,7 @@ def result(row: UsageRow, break_even: Object, savings: Object) -> Object:
         "accepted_prediction_tokens": sums["accepted_prediction_tokens"],
         "rejected_prediction_tokens": sums["rejected_prediction_tokens"],
         **work_object(row),
-        "accepted_by_position": list(sum(row.by_proposer.values(), ProposerTotals()).accepted_by_position),
+        "accepted_by_position": list(sum(row.by_proposer.values(), ProposerFigures()).accepted_by_position),
         "by_proposer": {name: proposer_object(totals) for name, totals in row.by_proposer.items()},
         "time_us": {name: row.timings[name] for name in TIMINGS},
         "latency_us": {name: _spread(row, name) for name in LATENCIES},
@@ -33,7 +34,7 @@ def result(row: UsageRow, break_even: Object, savings: Object) -> Object:
     }
 
 
-def proposer_result(row: UsageRow, proposer: str, totals: ProposerTotals) -> Object:
+def proposer_result(row: UsageRow, proposer: str, totals: ProposerFigures) -> Object:
     """One proposer of one group: its drafts alone. What a request used is the request's, and would count twice."""
     return {
         "object": "organization.usage.speculation.proposer_result",

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from inference.model.noise import Noise, gumbel
+from inference.protocol import GREEDY_BELOW
 from inference.sequence import SampleRow
 
 INVALID = -1
 """Instead of a token id: the row held a NaN, or no finite number."""
-GREEDY_BELOW = 1e-5
 CANDIDATES = (1024, 8192)
 """Sorted before all are: nearly every cut falls among the first, and a whole vocabulary takes longest."""
 CUT_NUMBERS, OPEN_NUMBERS = 1 << 19, 1 << 16

@@ -9,7 +9,7 @@ the caller takes the long way, which waits.
 import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Executable
@@ -19,10 +19,9 @@ from sqlalchemy.engine import make_url
 from storage.database import Session
 from storage.errors import away
 from storage.inline_sqlite import COMMITS_A_CHECKPOINT, PRAGMAS, checkpoint
-from storage.models import EPOCH
+from storage.models import EPOCH, MICROSECOND
 
 T = TypeVar("T")
-MICRO = timedelta(microseconds=1)
 
 
 class Found:
@@ -138,4 +137,4 @@ def _spread(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, list):
             yield from ((f"{name}_{index}", one) for index, one in enumerate(value, 1))
         else:
-            yield name, (value - EPOCH) // MICRO if isinstance(value, datetime) else value
+            yield name, (value - EPOCH) // MICROSECOND if isinstance(value, datetime) else value

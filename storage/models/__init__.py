@@ -17,7 +17,7 @@ audit         who changed what
 """
 
 from storage.models.audit import audit_ends, audit_events
-from storage.models.base import EPOCH, UtcMicros, metadata
+from storage.models.base import EPOCH, MICROSECOND, UtcMicros, metadata
 from storage.models.deployments import deployments, drafter_configs
 from storage.models.exports import export_cursors
 from storage.models.idempotency import idempotency_keys
@@ -41,6 +41,7 @@ from storage.models.workloads import workload_labels
 
 __all__ = [
     "EPOCH",
+    "MICROSECOND",
     "UtcMicros",
     "api_keys",
     "audit_ends",

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, MetaData, TypeDecorator
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
 class UtcMicros(TypeDecorator[datetime]):
@@ -18,7 +18,7 @@ class UtcMicros(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
+        return None if value is None else (value - EPOCH) // MICROSECOND
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         return None if value is None else EPOCH + timedelta(microseconds=value)

@@ -14,14 +14,13 @@ from sqlalchemy import BigInteger, ColumnElement, Select, Table, case, func, sel
 from sqlalchemy import type_coerce as coerce
 
 from storage.database import Session
-from storage.models import EPOCH, ledger_entries, of_kind, usage_days, usage_hours, usage_series
+from storage.models import EPOCH, MICROSECOND, ledger_entries, of_kind, usage_days, usage_hours, usage_series
 from storage.rollups.kept import kept_from
 from storage.rollups.series import LEFT_OUT
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil
 from storage.values import Problem
 from storage.values.usage import MEASURED, SUMMED
 
-MICROSECOND = timedelta(microseconds=1)
 CHECKED = ("requests", "adjust_micros", *SUMMED, "measured_requests", "decode_tokens", *MEASURED)
 Sums = dict[int, tuple[int, ...]]
 """By microseconds of an hour's or a day's start; those of nothing are left out."""

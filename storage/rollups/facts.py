@@ -13,6 +13,7 @@ from storage.entries import TIMED
 from storage.histogram import NUM_BUCKETS as BUCKETS
 from storage.histogram import Histogram, bucket_of
 from storage.rollups.packed import added, told_length
+from storage.values.ledger import ProposerFigures
 from storage.values.usage import (
     COUNTED,
     LATENCIES,
@@ -22,7 +23,6 @@ from storage.values.usage import (
     TIMINGS,
     GroupValue,
     Latency,
-    ProposerTotals,
     UsageRow,
 )
 
@@ -127,9 +127,9 @@ def _acceptance(row: Any) -> tuple[int, int]:
     return (1, (2 * MILLION * row.accepted_tokens + drafted) // (2 * drafted)) if drafted > 0 else (0, 0)
 
 
-def _totals(counts: Sequence[int]) -> ProposerTotals:
+def _totals(counts: Sequence[int]) -> ProposerFigures:
     drafts, drafted, accepted, *positions = counts[: told_length(counts)]
-    return ProposerTotals(drafts, drafted, accepted, tuple(positions))
+    return ProposerFigures(drafts, drafted, accepted, tuple(positions))
 
 
 def _histograms(latencies: Mapping[int, int]) -> dict[Latency, Histogram]:

@@ -4,18 +4,17 @@ Who deletes rows says so first, and deletes only what `may_forget` allows; then 
 taken for whole, and none is lost that was not rolled up.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import func, select
 
 from storage.database import Session
 from storage.inserts import Upsert
-from storage.models import EPOCH, meta, rollup_state
+from storage.models import EPOCH, MICROSECOND, meta, rollup_state
 from storage.rollups.watermark import DAY, floor
 
 NAME = "usage_rows_from"
 _SAY = Upsert(meta, lambda new: {"value": new.value})
-MICROSECOND = timedelta(microseconds=1)
 
 
 async def may_forget(session: Session, before: datetime) -> datetime:

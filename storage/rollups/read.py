@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Row, Select, Tabl
 from sqlalchemy import type_coerce as coerce
 
 from storage.database import Session
-from storage.models import EPOCH, usage_days, usage_hours, usage_series
+from storage.models import EPOCH, MICROSECOND, usage_days, usage_hours, usage_series
 from storage.rollups.facts import Facts
 from storage.rollups.rows import matching, slices
 from storage.rollups.series import OWNED_BY, Level, level_for
@@ -23,7 +23,6 @@ from storage.rollups.usage_rollup import UsageRollUp, facts_of
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, ceil, floor
 from storage.values.usage import COUNTED, UsageQuery
 
-MICROSECOND = timedelta(microseconds=1)
 Key = tuple[Any, ...]
 """Microseconds of the bucket's start, then the values of the groups."""
 Part = tuple[Table | None, datetime, datetime]
@@ -89,14 +88,13 @@ async def _count_rows(
 ) -> None:
     async for rows in slices(session, start, end, query.filters):
         for row in rows:
-            key = (_bucket_of(query, row.at), *(getattr(row, name) for name in query.group_by))
+            key = (bucket_of(query, row.at), *(getattr(row, name) for name in query.group_by))
             found.setdefault(key, Facts()).add_row(row)
 
 
-def _bucket_of(query: UsageQuery, at: int) -> int:
-    if query.width is None:
-        return (query.start - EPOCH) // MICROSECOND
-    return at - at % (query.width // MICROSECOND)
+def bucket_of(query: UsageQuery, at: int) -> int:
+    """The microseconds of the bucket's start, of those of a moment."""
+    return at - at % (query.width // MICROSECOND) if query.width else (query.start - EPOCH) // MICROSECOND
 
 
 async def _sums(
@@ -119,7 +117,7 @@ def _statement(
     query: UsageQuery, table: Table, start: datetime, end: datetime, scopes: Scopes, dialect: str
 ) -> Select[Any]:
     """Where groups are owners of scopes, it adds up in the order of the key and sorts nothing."""
-    t, bucket = table.c, _bucket(query, table)
+    t, bucket = table.c, bucket_column(query, table)
     groups: list[ColumnElement[Any]] = [_s[name] for name in query.group_by]
     by = [bucket, *groups] if query.width else groups
     if set(query.group_by) <= set(OWNED_BY[_level(query)]):
@@ -147,13 +145,10 @@ def _level(query: UsageQuery) -> Level:
     return level_for({*query.group_by, *query.filters})
 
 
-def _bucket(query: UsageQuery, table: Table) -> ColumnElement[int]:
+def bucket_column(query: UsageQuery, table: Table) -> ColumnElement[int]:
+    """The same, of a roll-up's rows."""
     at = coerce(table.c.at, BigInteger)
-    if query.width is None:
-        return literal((query.start - EPOCH) // MICROSECOND, BigInteger)
-    if query.width == (DAY if table is usage_days else HOUR):
-        return at
-    return at - at % (query.width // MICROSECOND)
+    return at - at % (query.width // MICROSECOND) if query.width else literal(bucket_of(query, 0), BigInteger)
 
 
 def _joined(column: ColumnElement[bytes], dialect: str) -> ColumnElement[bytes]:

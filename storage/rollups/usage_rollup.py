@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -15,11 +15,11 @@ from storage.rollups.packed import pack_latencies, pack_proposers, unpack_latenc
 from storage.rollups.rollup import Written
 from storage.rollups.rows import COLUMNS
 from storage.rollups.series import SUMMED_FROM, Dimensions, Level, at_level, series_row
+from storage.rollups.watermark import DAY
 from storage.values.usage import COUNTED, GROUPS
 
 _dimensions = attrgetter(*GROUPS)
 _counts = attrgetter(*COUNTED)
-DAY = timedelta(days=1)
 PIECE = 50
 T = TypeVar("T")
 

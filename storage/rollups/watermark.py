@@ -9,7 +9,7 @@ from sqlalchemy import Row, or_, select, update
 
 from storage.database import Session
 from storage.inserts import insert_once
-from storage.models import EPOCH, rollup_state
+from storage.models import EPOCH, MICROSECOND, rollup_state
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 _s = rollup_state.c
@@ -67,7 +67,7 @@ def floor(at: datetime, width: timedelta) -> datetime:
 
 
 def ceil(at: datetime, width: timedelta) -> datetime:
-    return floor(at + width - timedelta(microseconds=1), width)
+    return floor(at + width - MICROSECOND, width)
 
 
 def _watermark(row: Row[tuple[object, ...]]) -> Watermark:

@@ -14,12 +14,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Row, Select, Table, func, literal, select
-from sqlalchemy import type_coerce as coerce
+from sqlalchemy import Row, Select, Table, func, select
 
 from storage.database import Session
-from storage.models import EPOCH, savings_days, savings_hours, usage_days, usage_hours, usage_series
-from storage.rollups.read import MICROSECOND, Key, parts
+from storage.models import savings_days, savings_hours, usage_days, usage_hours, usage_series
+from storage.rollups.read import Key, bucket_column, bucket_of, parts
 from storage.rollups.rows import SLICE, matching, slices
 from storage.rollups.series import Level, level_for
 from storage.rollups.watermark import Watermarks
@@ -84,7 +83,7 @@ class SavingsBook:
             for row in rows:
                 seen = observe(row)
                 if seen is not None:
-                    yield (_bucket(query, row.at), *(getattr(row, name) for name in query.group_by)), seen
+                    yield (bucket_of(query, row.at), *(getattr(row, name) for name in query.group_by)), seen
 
     async def _kept(
         self, query: UsageQuery, table: Table, start: datetime, end: datetime
@@ -109,7 +108,7 @@ def _statement(query: UsageQuery, table: Table, start: datetime, end: datetime) 
     level: Level = "fleet" if level_for({*query.group_by, *query.filters}) == "fleet" else "key"
     scope = [_s.level == level, *(matching(_s[name], values) for name, values in query.filters.items())]
     t = table.c
-    bucket = _bucket(query, coerce(t.at, BigInteger)).label("bucket")
+    bucket = bucket_column(query, table).label("bucket")
     key = [
         *(_s.deployment_id.label("deployment_of"), _s.config_version.label("version_of")),
         *(_s.cohort.label("cohort_of"), t.stratum, bucket),
@@ -121,11 +120,3 @@ def _statement(query: UsageQuery, table: Table, start: datetime, end: datetime) 
         .where(t.scope.in_(select(_s.scope).where(*scope)), t.at >= start, t.at < end, *scope)
         .group_by(*key)
     )
-
-
-def _bucket(query: UsageQuery, at: Any) -> Any:
-    """Of microseconds, or of a column of them."""
-    if query.width is None:
-        start = (query.start - EPOCH) // MICROSECOND
-        return start if isinstance(at, int) else literal(start, BigInteger)
-    return at - at % (query.width // MICROSECOND)

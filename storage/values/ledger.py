@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import Literal
 
 from storage.money import Used
@@ -18,7 +19,7 @@ SpeculationMode = Literal["auto", "off"]
 
 @dataclass(frozen=True, slots=True)
 class ProposerFigures:
-    """What one proposer's drafts came to."""
+    """What one proposer's drafts came to, in one request or in many."""
 
     drafts: int = 0
     drafted: int = 0
@@ -28,6 +29,15 @@ class ProposerFigures:
     @property
     def rejected(self) -> int:
         return self.drafted - self.accepted
+
+    def __add__(self, other: "ProposerFigures") -> "ProposerFigures":
+        positions = zip_longest(self.accepted_by_position, other.accepted_by_position, fillvalue=0)
+        return ProposerFigures(
+            self.drafts + other.drafts,
+            self.drafted + other.drafted,
+            self.accepted + other.accepted,
+            tuple(mine + theirs for mine, theirs in positions),
+        )
 
 
 @dataclass(frozen=True, slots=True)

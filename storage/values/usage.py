@@ -7,11 +7,10 @@ them.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from itertools import zip_longest
 from typing import Any, Literal, get_args
 
 from storage.histogram import Histogram
-from storage.values.ledger import Outcome
+from storage.values.ledger import Outcome, ProposerFigures
 
 Group = Literal[
     "tenant_id",
@@ -93,27 +92,6 @@ class UsageQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ProposerTotals:
-    drafts: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    accepted_by_position: tuple[int, ...] = ()
-
-    @property
-    def rejected(self) -> int:
-        return self.drafted - self.accepted
-
-    def __add__(self, other: "ProposerTotals") -> "ProposerTotals":
-        positions = zip_longest(self.accepted_by_position, other.accepted_by_position, fillvalue=0)
-        return ProposerTotals(
-            self.drafts + other.drafts,
-            self.drafted + other.drafted,
-            self.accepted + other.accepted,
-            tuple(mine + theirs for mine, theirs in positions),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class UsageRow:
     """The sums of one group in one bucket."""
 
@@ -132,7 +110,7 @@ class UsageRow:
     timings: Mapping[str, int] = field(default_factory=dict)
     """Microseconds by the names in TIMINGS."""
     latencies: Mapping[Latency, Histogram] = field(default_factory=dict)
-    by_proposer: Mapping[str, ProposerTotals] = field(default_factory=dict)
+    by_proposer: Mapping[str, ProposerFigures] = field(default_factory=dict)
     drafting_requests: int = 0
     """Measured requests for which anything was drafted."""
     acceptance_ppm: int = 0

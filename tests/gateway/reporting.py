@@ -8,7 +8,8 @@ from storage.histogram import Histogram
 from storage.savings.cohorts import Saving
 from storage.savings.lengths import Lengths
 from storage.savings.values import Holdout, Interval, Modelled
-from storage.usage import LATENCIES, OUTCOMES, TIMINGS, ProposerTotals, UsageRow
+from storage.usage import LATENCIES, OUTCOMES, TIMINGS, UsageRow
+from storage.values import ProposerFigures
 
 DAY = 86_400
 START = 1_772_323_200
@@ -43,8 +44,8 @@ ROW = UsageRow(
     drafting_requests=2,
     acceptance_ppm=1_500_000,
     by_proposer={
-        "lookup": ProposerTotals(4, 20, 10, (4, 3, 2, 1)),
-        "prediction": ProposerTotals(5, 30, 30, (5, 5, 5, 5, 5, 5)),
+        "lookup": ProposerFigures(4, 20, 10, (4, 3, 2, 1)),
+        "prediction": ProposerFigures(5, 30, 30, (5, 5, 5, 5, 5, 5)),
     },
 )
 """Two requests that ended, one that a dead engine cut."""

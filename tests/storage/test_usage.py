@@ -15,7 +15,7 @@ from storage.histogram import Histogram
 from storage.ids import uuid7
 from storage.ledger import Ledger
 from storage.models import ledger_entries
-from storage.usage import MEASURED, OUTCOMES, SUMMED, TIMINGS, ProposerTotals, Usage, UsageQuery, UsageRow, merged
+from storage.usage import MEASURED, OUTCOMES, SUMMED, TIMINGS, Usage, UsageQuery, UsageRow, merged
 from storage.values import ProposerFigures, Settlement
 from tests.storage.entries import ENDED, open_requests, opening, settle
 
@@ -63,8 +63,8 @@ async def test_every_figure_of_one_request(db: Database) -> None:
     }
     assert (row.requests, row.measured_requests, row.decode_tokens, row.mean_request_acceptance) == (1, 1, 19, 0.6)
     assert row.by_proposer == {
-        "lookup": ProposerTotals(2, 4, 1, (1,)),
-        "prediction": ProposerTotals(3, 16, 11, (3, 2, 2, 2, 2)),
+        "lookup": ProposerFigures(2, 4, 1, (1,)),
+        "prediction": ProposerFigures(3, 16, 11, (3, 2, 2, 2, 2)),
     }
     assert row.timings == dict.fromkeys(TIMINGS, 0) | {"queue": 250_000, "prefill": 500_000, "decode": 1_500_000}
     assert row.outcomes == dict.fromkeys(OUTCOMES, 0) | {"completed": 1}
