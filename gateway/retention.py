@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+from gateway.export.exporter import NAME
 from gateway.settings import Settings
 from storage import Database, StorageError
 from storage.erasure import erased_since
@@ -22,7 +23,6 @@ PAUSE, FIRST = 3600.0, 60.0
 """Seconds between two looks, and before the first."""
 BREATH = 0.05
 """Seconds between two batches."""
-WEBHOOK = "webhook"
 AFTERWARDS = timedelta(days=2)
 """So long after a tenant was erased its last requests are looked for."""
 
@@ -57,7 +57,7 @@ class Retention:
         if self._settings.export_url is None:
             return before
         async with self._db.view() as session:
-            return min(before, (await Exports(session).reached(WEBHOOK)).at)
+            return min(before, (await Exports(session).reached(NAME)).at)
 
     async def _all(self, what: str, batch: Callable[[], Awaitable[int]]) -> None:
         forgotten = 0

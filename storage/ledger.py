@@ -69,7 +69,7 @@ class Ledger:
 
     async def open(self, entry: OpenEntry) -> bool:
         """False where the request was already open."""
-        return await self._append("open", 0, open_values(entry, entry.at or datetime.now(UTC)))
+        return await insert_once(self._session, ledger_entries, open_row(entry))
 
     async def checkpoint(
         self,
