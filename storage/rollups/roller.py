@@ -17,13 +17,13 @@ from sqlalchemy import func, select
 
 from storage.clock import Clock, database_clock
 from storage.database import Database, Session
+from storage.exports import MARGIN
 from storage.models import ledger_entries, of_kind
 from storage.rollups.rollup import Hour, RollUp, Written
 from storage.rollups.rows import slices
 from storage.rollups.watermark import DAY, HOUR, Watermark, Watermarks, floor
 from storage.rollups.write import write
 
-MARGIN = timedelta(seconds=120)
 LEASE = timedelta(seconds=120)
 """Longer than one step takes: an hour of a million requests is read in some twenty seconds."""
 ROWS = 100

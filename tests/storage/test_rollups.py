@@ -11,12 +11,13 @@ from sqlalchemy import Table, select, text
 
 from storage import Database
 from storage.database import Session
+from storage.exports import MARGIN
 from storage.models import ledger_entries, rollup_state, usage_days, usage_hours, usage_series
 from storage.rollups import roller as rolling
 from storage.rollups.check import find_mismatches
 from storage.rollups.kept import forget, kept_from, may_forget
 from storage.rollups.rebuild import rebuild
-from storage.rollups.roller import MARGIN, Roller
+from storage.rollups.roller import Roller
 from storage.rollups.series import LEFT_OUT
 from storage.rollups.usage_rollup import UsageRollUp
 from storage.rollups.watermark import Watermark, Watermarks
