@@ -72,7 +72,8 @@ class Completion:
         """Came from one run before another was accepted."""
         self._not_accepted = len(job.runs)
         self._not_finished = len(job.runs) * job.n
-        self._is_open = False
+        self.is_recorded = False
+        """Whether the ledger knows of it."""
         self._pumps: list[asyncio.Task[None]] = []
         self._noting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -90,11 +91,6 @@ class Completion:
         return self._not_accepted == 0
 
     @property
-    def is_recorded(self) -> bool:
-        """Whether the ledger knows of it."""
-        return self._is_open
-
-    @property
     def is_charged(self) -> bool:
         """Whether it counts against limits: the engine took it, or might have for a client that left."""
         return (self.is_accepted and self.outcome != "refused") or self.outcome == "disconnected"
@@ -102,7 +98,7 @@ class Completion:
     async def open(self) -> None:
         """When this returns the ledger knows of it and the engine was asked. Raises StorageUnavailable, Conflict."""
         await self._books.open(self.job.entry, self.job.claim)
-        self._is_open = True
+        self.is_recorded = True
         self._pumps = [asyncio.create_task(self._pump(run)) for run in range(len(self.job.runs))]
         self._timer = asyncio.get_running_loop().call_later(self._settings.checkpoint_seconds, self._note)
 
@@ -215,7 +211,7 @@ class Completion:
 
     def _settle_now(self, outcome: Outcome) -> bool:
         """Where all was said and nothing else runs: as most requests end. False where it has to wait."""
-        if outcome != "completed" or not self._is_open or self._noting is not None or not self.meter.is_final:
+        if outcome != "completed" or not self.is_recorded or self._noting is not None or not self.meter.is_final:
             return False
         figures = self.meter.figures(outcome)
         if not self._books.settle_now(self.job.entry, self._settlement(outcome, figures)):
@@ -228,7 +224,7 @@ class Completion:
     async def _settle(self, outcome: Outcome) -> Figures:
         await self._stop(asks_engine=outcome != "engine_lost")
         figures = Figures() if outcome == "refused" else self.meter.figures(outcome)
-        if self._is_open:
+        if self.is_recorded:
             await self._books.settle(self.job.entry, self._settlement(outcome, figures))
         return figures
 
